@@ -1,0 +1,1 @@
+"""The clients, written by hand; `_sync` is generated from here by `make generate`."""

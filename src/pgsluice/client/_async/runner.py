@@ -1,0 +1,43 @@
+"""Runs calls: on a pool each in a transaction of its own, on a connection in the caller's transaction."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import tuple_row
+from psycopg_pool import AsyncConnectionPool
+
+from pgsluice.client.calls import Call
+from pgsluice.errors import translate
+
+Result = TypeVar("Result")
+
+
+class AsyncRunner:
+    """Runs calls on what it was given; it owns neither the pool nor the connection, and closes neither."""
+
+    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+        self._source = source
+
+    async def run(self, call: Call[Result]) -> Result:
+        """Run one call.
+
+        Raises:
+            SluiceError: The class that names the meaning of the server's error.
+        """
+        try:
+            if isinstance(self._source, AsyncConnectionPool):
+                async with self._source.connection() as connection:
+                    sql = call.own_transaction_sql or call.sql
+                    return await _execute(connection, call, sql)
+            return await _execute(self._source, call, call.sql)
+        except psycopg.Error as error:
+            raise translate(error, queue_name=call.queue_name) from error
+
+
+async def _execute(connection: AsyncConnection[Any], call: Call[Result], sql: Any) -> Result:
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(sql, call.parameters)
+        return call.read_rows(await cursor.fetchall())

@@ -1,0 +1,300 @@
+"""The work queue: schema `pgmq`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client.calls import pgmq, sluice
+from pgsluice.client.records import Message, QueueInfo, QueueMetrics
+
+
+class AsyncWorkQueue:
+    """Send, claim and acknowledge messages of work queues.
+
+    Every method but `create` raises QueueNotFoundError for a queue that does not exist, and every one can raise
+    ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    """
+
+    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+        """Use a pool or a connection.
+
+        Args:
+            source: A pool: each call is a transaction of its own, and claims commit asynchronously (one that a crash
+                loses only leaves its message visible). A connection: each call is part of its transaction, and
+                nothing is committed unless it is in autocommit mode. The caller opens and closes it.
+        """
+        self._runner = AsyncRunner(source)
+
+    async def create(self, queue_name: str) -> None:
+        """Create a queue and its archive; do nothing when it exists.
+
+        Args:
+            queue_name: 1 to 47 bytes; letters, digits and underscores are always safe. Upper and lower case name the
+                same table.
+
+        Raises:
+            QueueNameError: The name is empty, has control characters, or would share its table with another queue.
+            ServerError: The name is too long or has `$`, `;`, `--` or a quote.
+
+        Source: PGMQ 1.13.0 `pgmq.create`; differences in sql/pgmq/README.md.
+        """
+        await self._runner.run(pgmq.create(queue_name))
+
+    async def drop_queue(self, queue_name: str) -> bool:
+        """Drop a queue with its messages and its archive.
+
+        Returns:
+            True when it existed.
+
+        Raises:
+            QueueNameError: The table belongs to a queue whose name differs in case; it is named.
+
+        Source: PGMQ 1.13.0 `pgmq.drop_queue`.
+        """
+        return await self._runner.run(pgmq.drop_queue(queue_name))
+
+    async def list_queues(self) -> list[QueueInfo]:
+        """Return every queue, by name.
+
+        Source: PGMQ 1.13.0 `pgmq.list_queues`.
+        """
+        return await self._runner.run(pgmq.list_queues())
+
+    async def purge_queue(self, queue_name: str) -> int:
+        """Delete every message of a queue, visible or not, and leave its archive.
+
+        Takes the table's exclusive lock: it waits for open readers, and others wait for it.
+
+        Returns:
+            How many there were.
+
+        Source: PGMQ 1.13.0 `pgmq.purge_queue`.
+        """
+        return await self._runner.run(pgmq.purge_queue(queue_name))
+
+    async def metrics(self, queue_name: str) -> QueueMetrics:
+        """Return the state of one queue; counts every message.
+
+        Source: PGMQ 1.13.0 `pgmq.metrics`.
+        """
+        return await self._runner.run(pgmq.metrics(queue_name))
+
+    async def metrics_all(self) -> list[QueueMetrics]:
+        """Return the state of every queue, by name.
+
+        Source: PGMQ 1.13.0 `pgmq.metrics_all`.
+        """
+        return await self._runner.run(pgmq.metrics_all())
+
+    async def send(
+        self,
+        queue_name: str,
+        message: Any,
+        *,
+        headers: Any = None,
+        delay: int | datetime | None = None,
+    ) -> int:
+        """Append one message.
+
+        Args:
+            queue_name: An existing queue.
+            message: A JSON value: None (stored as SQL null), bool, int, finite float, str, list or dict.
+            headers: A JSON object beside it, or None.
+            delay: Seconds until it becomes visible, 0 or more, or the time when it does (with a time zone). None: at
+                once.
+
+        Returns:
+            Its msg_id.
+
+        Raises:
+            PayloadError: The message is not JSON that PostgreSQL can store; the place is named. Nothing was sent.
+            ArgumentError: The delay is negative, not whole, or a time without a zone. Nothing was sent.
+
+        Source: PGMQ 1.13.0 `pgmq.send`.
+        """
+        return await self._runner.run(pgmq.send(queue_name, message, headers, delay))
+
+    async def send_batch(
+        self,
+        queue_name: str,
+        messages: Sequence[Any],
+        *,
+        headers: Sequence[Any] | None = None,
+        delay: int | datetime | None = None,
+    ) -> list[int]:
+        """Append messages in one statement: all or none.
+
+        Args:
+            queue_name: An existing queue.
+            messages: One or more, each as for `send`.
+            headers: One for each message, or None.
+            delay: As for `send`, for all of them.
+
+        Returns:
+            Their msg_ids, in the order of the messages, rising.
+
+        Raises:
+            PayloadError: As for `send`; the position is named. Nothing was sent.
+            ArgumentError: There are no messages, another number of headers, or as for `send`. Nothing was sent.
+
+        Source: PGMQ 1.13.0 `pgmq.send_batch`.
+        """
+        return await self._runner.run(pgmq.send_batch(queue_name, messages, headers, delay))
+
+    async def read(
+        self,
+        queue_name: str,
+        vt: int,
+        qty: int = 1,
+        *,
+        conditional: dict[str, Any] | None = None,
+    ) -> list[Message]:
+        """Claim up to `qty` visible messages and hide them for `vt` seconds.
+
+        Delivery is at least once: a message that is neither archived nor deleted becomes visible again.
+
+        Args:
+            queue_name: An existing queue.
+            vt: Visibility timeout, seconds, 0 or more; with 0 another reader may take them too.
+            qty: The most to claim, 1 or more.
+            conditional: Only messages that contain this JSON object (`message @> conditional`).
+
+        Returns:
+            0 to `qty` messages, lowest `msg_id` first. Empty when none is visible; never waits.
+
+        Raises:
+            ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+
+        Source: PGMQ 1.13.0 `pgmq.read`; differences in sql/pgmq/README.md.
+        """
+        return await self._runner.run(pgmq.read(queue_name, vt, qty, conditional))
+
+    async def pop(self, queue_name: str, qty: int = 1) -> list[Message]:
+        """Take up to `qty` visible messages and delete them at once.
+
+        At most once: what the caller does not finish is gone, unless this runs in its transaction and that rolls
+        back.
+
+        Returns:
+            0 to `qty` messages, lowest `msg_id` first.
+
+        Raises:
+            ArgumentError: `qty` is out of range. Nothing was taken.
+
+        Source: PGMQ 1.13.0 `pgmq.pop`.
+        """
+        return await self._runner.run(pgmq.pop(queue_name, qty))
+
+    async def delete(self, queue_name: str, msg_id: int) -> bool:
+        """Delete one message for good, whoever holds it.
+
+        Returns:
+            False when it is not in the queue.
+
+        Source: PGMQ 1.13.0 `pgmq.delete`.
+        """
+        return await self._runner.run(pgmq.delete(queue_name, msg_id))
+
+    async def delete_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
+        """Delete messages for good, whoever holds them.
+
+        Returns:
+            The msg_ids that were in the queue, lowest first, each once.
+
+        Source: PGMQ 1.13.0 `pgmq.delete`.
+        """
+        return await self._runner.run(pgmq.delete_batch(queue_name, msg_ids))
+
+    async def archive(self, queue_name: str, msg_id: int) -> bool:
+        """Move one message into the queue's archive, whoever holds it.
+
+        Returns:
+            False when it is not in the queue.
+
+        Source: PGMQ 1.13.0 `pgmq.archive`.
+        """
+        return await self._runner.run(pgmq.archive(queue_name, msg_id))
+
+    async def archive_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
+        """Move messages into the queue's archive, whoever holds them.
+
+        Returns:
+            The msg_ids that were in the queue, lowest first, each once.
+
+        Source: PGMQ 1.13.0 `pgmq.archive`.
+        """
+        return await self._runner.run(pgmq.archive_batch(queue_name, msg_ids))
+
+    async def set_vt(self, queue_name: str, msg_id: int, vt: int | datetime) -> Message | None:
+        """Change when one message becomes visible, whoever holds it.
+
+        Args:
+            queue_name: An existing queue.
+            msg_id: The message.
+            vt: Seconds from now, 0 or more, or a time with a time zone.
+
+        Returns:
+            The message as it is now, or None when it is not in the queue.
+
+        Raises:
+            ArgumentError: `vt` is negative, not whole, or a time without a zone.
+
+        Source: PGMQ 1.13.0 `pgmq.set_vt`.
+        """
+        return await self._runner.run(pgmq.set_vt(queue_name, msg_id, vt))
+
+    async def set_vt_batch(
+        self, queue_name: str, msg_ids: Sequence[int], vt: int | datetime
+    ) -> list[Message]:
+        """Change when messages become visible, whoever holds them.
+
+        Returns:
+            Those that were in the queue, as they are now, lowest `msg_id` first, each once.
+
+        Raises:
+            ArgumentError: As for `set_vt`.
+
+        Source: PGMQ 1.13.0 `pgmq.set_vt`.
+        """
+        return await self._runner.run(pgmq.set_vt_batch(queue_name, msg_ids, vt))
+
+    async def reject(
+        self, queue_name: str, msg_id: int, read_ct: int, reason: str, error: str | None = None
+    ) -> bool:
+        """Move a claimed message to the dead letters, if the claim is still current.
+
+        Args:
+            queue_name: An existing queue.
+            msg_id: The message.
+            read_ct: As the claim returned it; together they name the claim.
+            reason: Why it is given up, in a word or two.
+            error: The error, with its trace.
+
+        Returns:
+            False when somebody has claimed, archived or deleted it since. Then nothing was changed.
+
+        Source: `sluice.reject`.
+        """
+        return await self._runner.run(sluice.reject(queue_name, msg_id, read_ct, reason, error))
+
+    async def release(self, queue_name: str, msg_id: int, read_ct: int, *, delay: int = 0) -> bool:
+        """Give a claimed message back, if the claim is still current.
+
+        Args:
+            queue_name: An existing queue.
+            msg_id: The message.
+            read_ct: As the claim returned it; together they name the claim.
+            delay: Seconds until it becomes visible, 0 or more.
+
+        Returns:
+            False when somebody has claimed, archived or deleted it since. Then nothing was changed.
+
+        Source: `sluice.release`.
+        """
+        return await self._runner.run(sluice.release(queue_name, msg_id, read_ct, delay))

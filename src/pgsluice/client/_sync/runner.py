@@ -1,0 +1,44 @@
+# Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
+"""Runs calls: on a pool each in a transaction of its own, on a connection in the caller's transaction."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import Connection
+from psycopg.rows import tuple_row
+from psycopg_pool import ConnectionPool
+
+from pgsluice.client.calls import Call
+from pgsluice.errors import translate
+
+Result = TypeVar("Result")
+
+
+class Runner:
+    """Runs calls on what it was given; it owns neither the pool nor the connection, and closes neither."""
+
+    def __init__(self, source: ConnectionPool[Any] | Connection[Any]) -> None:
+        self._source = source
+
+    def run(self, call: Call[Result]) -> Result:
+        """Run one call.
+
+        Raises:
+            SluiceError: The class that names the meaning of the server's error.
+        """
+        try:
+            if isinstance(self._source, ConnectionPool):
+                with self._source.connection() as connection:
+                    sql = call.own_transaction_sql or call.sql
+                    return _execute(connection, call, sql)
+            return _execute(self._source, call, call.sql)
+        except psycopg.Error as error:
+            raise translate(error, queue_name=call.queue_name) from error
+
+
+def _execute(connection: Connection[Any], call: Call[Result], sql: Any) -> Result:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(sql, call.parameters)
+        return call.read_rows(cursor.fetchall())

@@ -1,0 +1,49 @@
+"""The `Call`: everything about one call of a SQL function but the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, LiteralString, TypeVar
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Result]):
+    """One call of a SQL function.
+
+    Attributes:
+        sql: The statement, with `%s` for each parameter.
+        parameters: Their values, in order.
+        read_rows: Turns the rows, as tuples, into what the client returns.
+        queue_name: The work queue it names, so that an error can name it too.
+        own_transaction_sql: What to run instead where the call is a transaction of its own. A claim may then commit
+            asynchronously: lost in a crash, it only leaves the message visible. It must not in the caller's
+            transaction, which may hold more than the claim.
+    """
+
+    sql: LiteralString
+    parameters: tuple[Any, ...]
+    read_rows: Callable[[Sequence[tuple[Any, ...]]], Result]
+    queue_name: str | None = None
+    own_transaction_sql: LiteralString | None = None
+
+
+def scalar(rows: Sequence[tuple[Any, ...]]) -> Any:
+    """The one value of the one row."""
+    return rows[0][0]
+
+
+def column(rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The one value of each row."""
+    return [row[0] for row in rows]
+
+
+def nothing(_rows: Sequence[tuple[Any, ...]]) -> None:
+    """What a function that returns void returns."""
+
+
+def record(kind: Callable[..., Result]) -> Callable[[Sequence[tuple[Any, ...]]], list[Result]]:
+    """Each row as a record of this kind."""
+    return lambda rows: [kind(*row) for row in rows]

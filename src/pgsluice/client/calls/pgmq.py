@@ -1,0 +1,186 @@
+"""The functions of schema `pgmq` as calls; argument names are theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, LiteralString
+
+from pgsluice.client.calls.call import Call, column, nothing, record, scalar
+from pgsluice.client.calls.payload import json_parameter
+from pgsluice.client.records import Message, QueueInfo, QueueMetrics
+from pgsluice.errors import ArgumentError
+
+INTEGER_MAX = 2**31 - 1
+
+
+def create(queue_name: str) -> Call[None]:
+    return Call("select pgmq.create(%s::text)", (queue_name,), nothing, queue_name)
+
+
+def drop_queue(queue_name: str) -> Call[bool]:
+    return Call("select pgmq.drop_queue(%s::text)", (queue_name,), scalar, queue_name)
+
+
+def list_queues() -> Call[list[QueueInfo]]:
+    return Call("select * from pgmq.list_queues()", (), record(QueueInfo))
+
+
+def purge_queue(queue_name: str) -> Call[int]:
+    return Call("select pgmq.purge_queue(%s::text)", (queue_name,), scalar, queue_name)
+
+
+def metrics(queue_name: str) -> Call[QueueMetrics]:
+    return Call(
+        "select * from pgmq.metrics(%s::text)",
+        (queue_name,),
+        lambda rows: QueueMetrics(*rows[0]),
+        queue_name,
+    )
+
+
+def metrics_all() -> Call[list[QueueMetrics]]:
+    return Call("select * from pgmq.metrics_all()", (), record(QueueMetrics))
+
+
+def send(
+    queue_name: str, msg: Any, headers: Any = None, delay: int | datetime | None = None
+) -> Call[int]:
+    sql: LiteralString
+    if isinstance(delay, datetime):
+        sql = "select pgmq.send(%s::text, %s::jsonb, %s::jsonb, %s::timestamptz)"
+    else:
+        sql = "select pgmq.send(%s::text, %s::jsonb, %s::jsonb, %s::integer)"
+    parameters = (
+        queue_name,
+        json_parameter(msg, "message"),
+        json_parameter(headers, "headers"),
+        _delay(delay),
+    )
+    return Call(sql, parameters, scalar, queue_name)
+
+
+def send_batch(
+    queue_name: str,
+    msgs: Sequence[Any],
+    headers: Sequence[Any] | None = None,
+    delay: int | datetime | None = None,
+) -> Call[list[int]]:
+    sql: LiteralString
+    if isinstance(delay, datetime):
+        sql = "select pgmq.send_batch(%s::text, %s::jsonb[], %s::jsonb[], %s::timestamptz)"
+    else:
+        sql = "select pgmq.send_batch(%s::text, %s::jsonb[], %s::jsonb[], %s::integer)"
+    if not msgs:
+        raise ArgumentError("messages is empty; send at least one")
+    if headers is not None and len(headers) != len(msgs):
+        raise ArgumentError(
+            f"there are {len(headers)} headers for {len(msgs)} messages; give one for each, None for none"
+        )
+    parameters = (
+        queue_name,
+        [json_parameter(msg, f"messages[{i}]") for i, msg in enumerate(msgs)],
+        None
+        if headers is None
+        else [json_parameter(header, f"headers[{i}]") for i, header in enumerate(headers)],
+        _delay(delay),
+    )
+    return Call(sql, parameters, column, queue_name)
+
+
+def read(
+    queue_name: str, vt: int, qty: int, conditional: dict[str, Any] | None = None
+) -> Call[list[Message]]:
+    parameters = (
+        queue_name,
+        _whole(vt, "vt", 0),
+        _whole(qty, "qty", 1),
+        json_parameter(conditional, "conditional"),
+    )
+    return Call(
+        "select * from pgmq.read(%s::text, %s::integer, %s::integer, %s::jsonb)",
+        parameters,
+        record(Message),
+        queue_name,
+        own_transaction_sql="select message.* "
+        "from pg_catalog.set_config('synchronous_commit', 'off', true), "
+        "pgmq.read(%s::text, %s::integer, %s::integer, %s::jsonb) as message "
+        "order by message.msg_id",
+    )
+
+
+def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
+    return Call(
+        "select * from pgmq.pop(%s::text, %s::integer)",
+        (queue_name, _whole(qty, "qty", 1)),
+        record(Message),
+        queue_name,
+    )
+
+
+def delete(queue_name: str, msg_id: int) -> Call[bool]:
+    sql: LiteralString = "select pgmq.delete(%s::text, %s::bigint)"
+    return Call(sql, (queue_name, msg_id), scalar, queue_name)
+
+
+def delete_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
+    sql: LiteralString = "select pgmq.delete(%s::text, %s::bigint[])"
+    return Call(sql, (queue_name, list(msg_ids)), column, queue_name)
+
+
+def archive(queue_name: str, msg_id: int) -> Call[bool]:
+    sql: LiteralString = "select pgmq.archive(%s::text, %s::bigint)"
+    return Call(sql, (queue_name, msg_id), scalar, queue_name)
+
+
+def archive_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
+    sql: LiteralString = "select pgmq.archive(%s::text, %s::bigint[])"
+    return Call(sql, (queue_name, list(msg_ids)), column, queue_name)
+
+
+def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | None]:
+    sql: LiteralString
+    if isinstance(vt, datetime):
+        sql = "select * from pgmq.set_vt(%s::text, %s::bigint, %s::timestamptz)"
+    else:
+        sql = "select * from pgmq.set_vt(%s::text, %s::bigint, %s::integer)"
+    return Call(
+        sql,
+        (queue_name, msg_id, _point(vt, "vt")),
+        lambda rows: Message(*rows[0]) if rows else None,
+        queue_name,
+    )
+
+
+def set_vt_batch(
+    queue_name: str, msg_ids: Sequence[int], vt: int | datetime
+) -> Call[list[Message]]:
+    sql: LiteralString
+    if isinstance(vt, datetime):
+        sql = "select * from pgmq.set_vt(%s::text, %s::bigint[], %s::timestamptz)"
+    else:
+        sql = "select * from pgmq.set_vt(%s::text, %s::bigint[], %s::integer)"
+    parameters = (queue_name, list(msg_ids), _point(vt, "vt"))
+    return Call(sql, parameters, record(Message), queue_name)
+
+
+def _delay(delay: int | datetime | None) -> int | datetime:
+    return 0 if delay is None else _point(delay, "delay")
+
+
+def _point(value: int | datetime, name: str) -> int | datetime:
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise ArgumentError(
+                f"{name} is a datetime without a time zone; use datetime.now(timezone.utc) and the like"
+            )
+        return value
+    return _whole(value, name, 0)
+
+
+def _whole(value: int, name: str, least: int) -> int:
+    if isinstance(value, timedelta) or not isinstance(value, int) or isinstance(value, bool):
+        raise ArgumentError(f"{name} is {value!r}; use a whole number")
+    if not least <= value <= INTEGER_MAX:
+        raise ArgumentError(f"{name} is {value}; use {least} to {INTEGER_MAX}")
+    return value

@@ -1,0 +1,139 @@
+"""What the clients return: frozen records, their fields named and ordered as the SQL functions return them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of a work queue.
+
+    Attributes:
+        msg_id: Its id in the queue, rising in the order of sending.
+        read_ct: How many times it has been claimed, this time included.
+        enqueued_at: When the transaction that sent it began.
+        last_read_at: When it was last claimed, or None.
+        vt: When it becomes visible (again).
+        message: The JSON value that was sent: None, bool, int, float, str, list or dict.
+        headers: The JSON object that was sent with it, or None.
+    """
+
+    msg_id: int
+    read_ct: int
+    enqueued_at: datetime
+    last_read_at: datetime | None
+    vt: datetime
+    message: Any
+    headers: Any
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInfo:
+    """A work queue as `list_queues` shows it."""
+
+    queue_name: str
+    is_partitioned: bool
+    is_unlogged: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMetrics:
+    """The state of a work queue at `scrape_time`.
+
+    Attributes:
+        queue_length: Messages in the queue, visible or not.
+        newest_msg_age_sec: Seconds since the newest was sent, or None when the queue is empty.
+        oldest_msg_age_sec: Seconds since the oldest was sent, or None when the queue is empty.
+        total_messages: Ids handed out so far, those of rolled back sends included.
+        queue_visible_length: Messages that a read would find now.
+        default_partition_length: None: the queue is not partitioned.
+    """
+
+    queue_name: str
+    queue_length: int
+    newest_msg_age_sec: int | None
+    oldest_msg_age_sec: int | None
+    total_messages: int
+    scrape_time: datetime
+    queue_visible_length: int
+    default_partition_length: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of a log.
+
+    Attributes:
+        ev_id: Its id in the log, rising in the order of inserting, not of committing.
+        ev_time: When the transaction that inserted it began.
+        ev_txid: The id of that transaction, 64 bits.
+        ev_retry: How often its consumer asked for it again, or None.
+        ev_type: What the producer says it is.
+        ev_data: What the producer says.
+        ev_extra1: More of it, as are the next three; captured changes have `schema.table` here.
+    """
+
+    ev_id: int
+    ev_time: datetime
+    ev_txid: int
+    ev_retry: int | None
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None
+    ev_extra2: str | None
+    ev_extra3: str | None
+    ev_extra4: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogInfo:
+    """Settings and state of an event log.
+
+    Attributes:
+        ticker_lag: Time since the last tick.
+        ev_per_sec: Events a second over the last 20 ticks, or None when there are fewer than two.
+        ev_new: Events inserted since the last tick, uncommitted ones included.
+        last_tick_id: The last tick.
+    """
+
+    queue_name: str
+    queue_ntables: int
+    queue_cur_table: int
+    queue_rotation_period: timedelta
+    queue_switch_time: datetime
+    queue_external_ticker: bool
+    queue_ticker_paused: bool
+    queue_ticker_max_count: int
+    queue_ticker_max_lag: timedelta
+    queue_ticker_idle_period: timedelta
+    ticker_lag: timedelta | None
+    ev_per_sec: float | None
+    ev_new: int | None
+    last_tick_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerInfo:
+    """Position and lag of a consumer of an event log.
+
+    Attributes:
+        lag: Time since the tick that the consumer has finished.
+        last_seen: Time since it last opened or finished a batch.
+        last_tick: The tick it has finished.
+        current_batch: The open batch, or None.
+        next_tick: The tick that ends the open batch, or None.
+        pending_events: Events between `last_tick` and the log's last tick, about.
+    """
+
+    queue_name: str
+    consumer_name: str
+    lag: timedelta | None
+    last_seen: timedelta
+    last_tick: int
+    current_batch: int | None
+    next_tick: int | None
+    pending_events: int | None

@@ -1,0 +1,134 @@
+"""Where to connect: one rule for every command and every API.
+
+An explicit DSN, else `PGSLUICE_DSN`, else `DATABASE_URL`, else libpq's own variables and service file,
+else the embedded server.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+
+from pgsluice import embedded
+from pgsluice.errors import ConfigurationError, ConnectionFailedError
+from pgsluice.settings import Settings
+
+# Any one of them says *where* the server is; PGUSER or PGPASSWORD alone do not.
+_LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
+_SECRET_KEYWORDS = ("password", "sslpassword", "passfile")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A place to connect to.
+
+    Attributes:
+        conninfo: What libpq takes. It may hold a password: never print it, print `safe`.
+        source: Which rule gave it, in words for a person: `--dsn`, `PGSLUICE_DSN`, `DATABASE_URL`,
+            `libpq environment (PGHOST, …)` or `embedded server`.
+    """
+
+    conninfo: str
+    source: str
+
+    @property
+    def safe(self) -> str:
+        """The target without secrets, as `keyword=value` pairs; empty when libpq decides all."""
+        parts = {
+            key: "***" if key in _SECRET_KEYWORDS else value
+            for key, value in conninfo.conninfo_to_dict(self.conninfo).items()
+        }
+        return conninfo.make_conninfo("", **parts)
+
+    def __repr__(self) -> str:
+        return f"Target({self.safe!r}, source={self.source!r})"
+
+
+def resolve(
+    dsn: str | None = None,
+    *,
+    settings: Settings | None = None,
+    environ: Mapping[str, str] | None = None,
+    start_embedded: bool = True,
+) -> Target:
+    """Decide where to connect.
+
+    Args:
+        dsn: What the caller was given, or None.
+        settings: Already loaded settings; read from the environment by default.
+        environ: The environment to read; the process's own by default.
+        start_embedded: Start the embedded server when it is its turn and it does not run. With False
+            its address is returned all the same.
+
+    Raises:
+        ConfigurationError: The DSN cannot be parsed. The message never quotes it.
+        MissingExtraError: Nothing says where to connect, and the embedded server is not installed.
+        EmbeddedServerError: The embedded server cannot be started.
+    """
+    env = os.environ if environ is None else environ
+    if dsn:
+        return _checked(dsn, "--dsn")
+    for name in ("PGSLUICE_DSN", "DATABASE_URL"):
+        if env.get(name):
+            return _checked(env[name], name)
+    used = [name for name in _LIBPQ_VARIABLES if env.get(name)]
+    if used:
+        return Target("", f"libpq environment ({', '.join(used)})")
+    settings = settings or Settings.load(environ=env)
+    server = embedded.default_server(settings)
+    if start_embedded:
+        server.start()
+    return Target(server.url(), "embedded server")
+
+
+def connect(target: Target, **options: Any) -> psycopg.Connection[Any]:
+    """Open one connection.
+
+    Args:
+        target: From `resolve`.
+        options: Passed to `psycopg.connect`: `autocommit`, `application_name`, …
+
+    Raises:
+        ConnectionFailedError: With the server's own words, and without a password.
+    """
+    settings = Settings.load()
+    options = {"connect_timeout": settings.connect_timeout_s, **options}
+    try:
+        return psycopg.connect(target.conninfo, **options)
+    except psycopg.OperationalError as error:
+        raise connection_failed(error, target) from error
+
+
+def connection_failed(error: psycopg.OperationalError, target: Target) -> ConnectionFailedError:
+    """Say which server could not be reached, why, and which rule chose it."""
+    reason = " ".join(str(error).split())
+    refused = error.pgconn is not None and (
+        error.pgconn.needs_password or error.pgconn.used_password
+    )
+    way_out = (
+        "check the user, the password and the database name"
+        if refused
+        else "check that the server runs there, and `pgsluice status`"
+    )
+    where = target.safe or "the server that libpq's environment names"
+    return ConnectionFailedError(
+        f"cannot connect to {where} (from {target.source}): {reason}; {way_out}",
+        sqlstate=error.sqlstate,
+    )
+
+
+def _checked(dsn: str, source: str) -> Target:
+    try:
+        conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        # libpq's own message quotes the text, password and all: it must not be chained either.
+        raise ConfigurationError(
+            f"the DSN from {source} cannot be parsed; use postgresql://user:password@host:port/database "
+            "with special characters percent-encoded"
+        ) from None
+    return Target(dsn, source)

@@ -1,0 +1,50 @@
+"""The workers' side: what is done with each order, and which fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from pgsluice.client import Message
+from pgsluice.demo.statements import statement
+
+QUEUE = "orders"
+POISON = {"poison": True}
+_FAILS_PERCENT = 2
+# Knuth's multiplicative hash, so that the failing messages are spread and still the same in each run.
+_HASH_FACTOR = 2_654_435_761
+_HASH_MODULUS = 2**32
+
+
+class PlannedFailureError(Exception):
+    """The handler fails on purpose: the worker must try again."""
+
+
+def fails_first(msg_id: int) -> bool:
+    """Whether the first attempt at this message fails: two in a hundred, always the same ones."""
+    return msg_id * _HASH_FACTOR % _HASH_MODULUS < _HASH_MODULUS * _FAILS_PERCENT // 100
+
+
+def handle(connection: psycopg.Connection[Any], message: Message) -> None:
+    """Book one order, in the transaction in which it is archived.
+
+    Raises:
+        PlannedFailureError: On purpose, at the first attempt at some messages.
+        KeyError: The message is the poison: no attempt can succeed.
+    """
+    order = message.message
+    row = {
+        "msg_id": message.msg_id,
+        "aid": order["aid"],
+        "tid": order["tid"],
+        "bid": order["bid"],
+        "delta": order["delta"],
+        "attempt": message.read_ct,
+        "fails_first": fails_first(message.msg_id),
+        "enqueued_at": message.enqueued_at,
+    }
+    connection.execute(statement("processed_insert"), row)
+    # After the insert, to show that what a failing handler wrote is rolled back with it.
+    if row["fails_first"] and message.read_ct == 1:
+        raise PlannedFailureError(f"message {message.msg_id} fails on its first attempt")

@@ -1,0 +1,190 @@
+"""The demo's own database, `pgsluice_demo`: created, dropped, and asked how far its run came."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Event
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+from psycopg import conninfo
+from psycopg.rows import class_row, scalar_row
+
+from pgsluice import connection
+from pgsluice.connection import Target
+from pgsluice.demo.statements import statement
+from pgsluice.errors import ConfigurationError, PrivilegeError, SluiceError
+
+DATABASE = "pgsluice_demo"
+_PAUSE_S = 0.1
+_LOCK_DEADLINE_S = 10.0
+_BACKENDS_DEADLINE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How far a run came, as its database remembers it.
+
+    Attributes:
+        run_id: Also in the folder and in the environment of the run's processes.
+        seconds: How long one load lasts.
+        clients: Sessions of the load.
+        accounts: Rows of pgbench_accounts.
+        started_at: When it began.
+        prepared_at: When the data and the first message were complete, or None.
+        loaded_at: When the load had ended by itself, or None.
+        finished_at: When the result was known, or None.
+        interruptions: How often it was started again.
+        poison_msg_id: The message that no worker can process.
+    """
+
+    run_id: str
+    seconds: int
+    clients: int
+    accounts: int
+    started_at: datetime
+    prepared_at: datetime | None
+    loaded_at: datetime | None
+    finished_at: datetime | None
+    interruptions: int
+    poison_msg_id: int | None
+
+
+class DemoDatabase:
+    """The database of the demo on a server; held by one demo at a time.
+
+    Args:
+        target: The server, and a database to connect to while the demo's own is created or dropped.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = _with_database(target, DATABASE)
+        named = conninfo.conninfo_to_dict(target.conninfo).get("dbname")
+        self._maintenance = _with_database(target, "postgres") if named == DATABASE else target
+        self._admin: psycopg.Connection[Any] | None = None
+
+    @property
+    def conninfo(self) -> str:
+        """What libpq takes to reach the demo's database; it may hold a password."""
+        return self.target.conninfo
+
+    def __enter__(self) -> Self:
+        """Connect and keep other demos out.
+
+        Raises:
+            ConfigurationError: Another demo runs on this server.
+            ConnectionFailedError: The server cannot be reached.
+        """
+        self._admin = connection.connect(
+            self._maintenance, autocommit=True, application_name="pgsluice demo lock"
+        )
+        # A session of a killed demo holds the lock until the server notices: wait a little.
+        if not _wait(lambda: self._ask("run_lock"), _LOCK_DEADLINE_S):
+            self._admin.close()
+            raise ConfigurationError(
+                f"another demo holds the database {DATABASE} on {self._maintenance.safe}; wait for its "
+                "end"
+            )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._admin is not None:
+            self._admin.close()
+
+    def connect(self, part: str = "") -> psycopg.Connection[Any]:
+        """Open a connection to the demo's database, in autocommit.
+
+        Args:
+            part: Which part of the demo it is for; becomes part of its application name.
+        """
+        name = f"pgsluice demo {part}".strip()
+        return connection.connect(self.target, autocommit=True, application_name=name)
+
+    def find_run(self) -> Run | None:
+        """The run whose data is there; None when the database is not there or was just created.
+
+        Raises:
+            ConfigurationError: The database holds something that is not the demo's.
+        """
+        if not self._ask("database_exists"):
+            return None
+        with self.connect() as reader:
+            if reader.execute(statement("run_exists"), prepare=False).fetchone() == (True,):
+                return reader.cursor(row_factory=class_row(Run)).execute(
+                    statement("run_read")
+                ).fetchone()
+            if reader.execute(statement("database_is_empty")).fetchone() != (True,):
+                raise ConfigurationError(
+                    f"the database {DATABASE} on {self._maintenance.safe} holds tables that are not "
+                    "the demo's, and the demo would drop it; rename it, or give another server with "
+                    "--dsn"
+                )
+        return None
+
+    def end_sessions(self) -> None:
+        """Terminate what a killed run left connected, and wait until it is gone.
+
+        Raises:
+            SluiceError: A session does not end.
+        """
+        if not _wait(lambda: self._ask("backends_terminate") == 0, _BACKENDS_DEADLINE_S):
+            raise SluiceError(
+                f"sessions of an earlier demo in the database {DATABASE} do not end within "
+                f"{_BACKENDS_DEADLINE_S:g} s of being terminated; see pg_stat_activity"
+            )
+
+    def create(self) -> None:
+        """Drop the database when it is there and create it, empty.
+
+        Raises:
+            PrivilegeError: The role may not create databases.
+        """
+        assert self._admin is not None
+        self._admin.execute(statement("database_drop"))
+        try:
+            self._admin.execute(statement("database_create"))
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise PrivilegeError(
+                f"the demo works in a database of its own, {DATABASE}, and this role may not create it; "
+                "connect as a role with CREATEDB, or without --dsn to use the embedded server",
+                sqlstate=error.sqlstate,
+            ) from error
+
+    def _ask(self, name: str) -> Any:
+        assert self._admin is not None
+        return self._admin.cursor(row_factory=scalar_row).execute(statement(name)).fetchone()
+
+
+def libpq_environment(conninfo_text: str) -> Mapping[str, str]:
+    """The connection as libpq's environment variables, for programs whose arguments anyone can read."""
+    variables = {
+        option.keyword.decode(): option.envvar.decode()
+        for option in psycopg.pq.Conninfo.get_defaults()
+        if option.envvar
+    }
+    parts = conninfo.conninfo_to_dict(conninfo_text)
+    return {variables[key]: str(value) for key, value in parts.items() if key in variables}
+
+
+def _with_database(target: Target, database: str) -> Target:
+    return Target(conninfo.make_conninfo(target.conninfo, dbname=database), target.source)
+
+
+def _wait(condition: Any, deadline_s: float) -> bool:
+    """Ask until the answer is yes; False when it is still no after the deadline."""
+    pause = Event()
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        pause.wait(_PAUSE_S)
+    return True

@@ -1,0 +1,117 @@
+"""Figures: percentiles of latencies, and what stood where at each moment."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long something took, in seconds.
+
+    Attributes:
+        name: From what to what.
+        count: How many were measured.
+        p50_s: Half took no longer.
+        p95_s: 95 % took no longer.
+        p99_s: 99 % took no longer.
+        max_s: The longest.
+        seconds: All of them, ascending.
+    """
+
+    name: str
+    count: int
+    p50_s: float
+    p95_s: float
+    p99_s: float
+    max_s: float
+    seconds: Sequence[float]
+
+    @classmethod
+    def of(cls, name: str, seconds: Iterable[float]) -> Latency:
+        """Summarise measurements; with none, every figure is NaN."""
+        ordered = sorted(seconds)
+        return cls(
+            name,
+            len(ordered),
+            percentile(ordered, 50),
+            percentile(ordered, 95),
+            percentile(ordered, 99),
+            ordered[-1] if ordered else math.nan,
+            ordered,
+        )
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """The smallest value that at least `percent` of the values do not exceed (nearest rank).
+
+    Args:
+        ordered: Ascending.
+        percent: 0 < percent <= 100.
+
+    Returns:
+        NaN when there are no values.
+    """
+    if not ordered:
+        return math.nan
+    return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
+
+
+def rate_per_s(times: Sequence[float], start: float, end: float, step_s: float) -> list[float]:
+    """Events a second in each step of `step_s` from `start` to `end`.
+
+    Args:
+        times: Epoch seconds, ascending.
+        start: Where the first step begins.
+        end: The last step holds it.
+        step_s: Length of a step.
+
+    Returns:
+        One rate per step.
+    """
+    edges = _edges(start, end, step_s)
+    at = [bisect.bisect_left(times, edge) for edge in edges]
+    return [(after - before) / step_s for before, after in zip(at, at[1:], strict=False)]
+
+
+def outstanding(
+    begun: Sequence[float], ended: Sequence[float], start: float, end: float, step_s: float
+) -> list[int]:
+    """How many had begun and not ended at each edge of the steps from `start` to `end`.
+
+    Args:
+        begun: Epoch seconds, ascending.
+        ended: The same for the ends, ascending; in another order than `begun`.
+        start: The first edge.
+        end: The last step holds it.
+        step_s: Length of a step.
+
+    Returns:
+        One count per edge: one more than there are steps.
+    """
+    return [
+        bisect.bisect_right(begun, edge) - bisect.bisect_right(ended, edge)
+        for edge in _edges(start, end, step_s)
+    ]
+
+
+def _edges(start: float, end: float, step_s: float) -> list[float]:
+    count = max(1, math.floor((end - start) / step_s) + 1)
+    return [start + step_s * index for index in range(count + 1)]
+
+
+def active_s(times: Sequence[float], *, pause_s: float = 5.0) -> float:
+    """How long something was going on, without its pauses.
+
+    Args:
+        times: When it happened, epoch seconds, ascending.
+        pause_s: A gap longer than this is a pause: the run was interrupted there.
+
+    Returns:
+        Seconds; 0 when it happened less than twice.
+    """
+    gaps = (later - earlier for earlier, later in zip(times, times[1:], strict=False))
+    return sum(gap for gap in gaps if gap <= pause_s)

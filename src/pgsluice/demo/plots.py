@@ -1,0 +1,141 @@
+"""The plots of the report, as SVG text."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pgsluice.demo.measure import Latency
+
+DATABASE_COLOUR = "#336791"
+WORKER_COLOUR = "#d9822b"
+LAKE_COLOUR = "#2a9d8f"
+_STYLE = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.edgecolor": "#94a3b8",
+    "axes.labelcolor": "#475569",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": "#e2e8f0",
+    "xtick.color": "#64748b",
+    "ytick.color": "#64748b",
+    "text.color": "#1e293b",
+    "legend.frameon": False,
+    "lines.linewidth": 2,
+    "lines.solid_capstyle": "round",
+}
+
+
+def rates_plot(step_s: float, series: Sequence[tuple[str, str, Sequence[float]]]) -> str:
+    """Draw rates over time.
+
+    Args:
+        step_s: Length of a step, seconds; the first begins at 0.
+        series: Label, colour, and one rate per step.
+    """
+
+    def draw(axes: Any) -> None:
+        for label, colour, rates in series:
+            middles = [(index + 0.5) * step_s for index in range(len(rates))]
+            axes.plot(middles, rates, color=colour, label=label)
+        axes.set_ylabel("per second")
+
+    return _over_time(draw)
+
+
+def outstanding_plot(step_s: float, series: Sequence[tuple[str, str, Sequence[int]]]) -> str:
+    """Draw how many were waiting over time.
+
+    Args:
+        step_s: Seconds between two counts; the first is at 0.
+        series: Label, colour, and the counts.
+    """
+
+    def draw(axes: Any) -> None:
+        for label, colour, counts in series:
+            times = [index * step_s for index in range(len(counts))]
+            axes.fill_between(times, counts, color=colour, alpha=0.15, linewidth=0)
+            axes.plot(times, counts, color=colour, label=label)
+        axes.set_ylabel("waiting")
+
+    return _over_time(draw)
+
+
+def latency_plot(latency: Latency, colour: str) -> str:
+    """Draw a histogram of latencies on a logarithmic axis, with lines at p50, p95 and p99."""
+    pyplot = _pyplot()
+    with pyplot.rc_context(_STYLE):
+        figure, axes = pyplot.subplots(figsize=(3.6, 2.5), layout="constrained")
+        if latency.count:
+            # Clocks count microseconds; a latency of 0 has no place on a logarithmic axis.
+            seconds = [max(value, 1e-6) for value in latency.seconds]
+            low, high = math.log10(seconds[0]), math.log10(seconds[-1])
+            steps = 40
+            span = max(high - low, 0.1) / steps
+            edges = [10 ** (low + span * index) for index in range(steps + 1)]
+            # The last edge is computed from a logarithm and may fall just short of the longest.
+            edges[-1] = max(edges[-1], seconds[-1])
+            axes.hist(seconds, bins=edges, color=colour, alpha=0.85)
+            axes.set_xscale("log")
+            top = axes.get_ylim()[1]
+            percentiles = (("p50", latency.p50_s), ("p95", latency.p95_s), ("p99", latency.p99_s))
+            # At three heights: the words stay apart when the lines do not.
+            for height, (name, value) in zip((1.16, 1.08, 1.0), percentiles, strict=True):
+                axes.axvline(value, color="#334155", linewidth=0.9, linestyle=(0, (4, 3)))
+                axes.annotate(
+                    f"{name} {duration(value)}", (value, top * height), xytext=(3, -8),
+                    textcoords="offset points", fontsize=8, color="#334155",
+                )  # fmt: skip
+            axes.set_ylim(0, top * 1.2)
+            axes.xaxis.set_major_formatter(lambda value, _: duration(value))
+            axes.xaxis.set_minor_formatter("")
+        axes.set_ylabel("count")
+        return _svg(pyplot, figure)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words with three figures at most: `850 µs`, `3.2 ms`, `1.45 s`; `–` for NaN."""
+    if math.isnan(seconds):
+        return "–"
+    for factor, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}" if seconds < 1000 else f"{seconds:,.0f} s"
+    return f"{seconds / 1e-6:.3g} µs"
+
+
+def _over_time(draw: Any) -> str:
+    pyplot = _pyplot()
+    with pyplot.rc_context(_STYLE):
+        figure, axes = pyplot.subplots(figsize=(10.8, 3.0), layout="constrained")
+        draw(axes)
+        axes.set_xlabel("seconds since the first transaction")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+        return _svg(pyplot, figure)
+
+
+def _pyplot() -> Any:
+    import matplotlib as mpl  # noqa: PLC0415 - an extra; and slow to import
+
+    mpl.use("svg")  # no window, and no toolkit that may be broken
+    from matplotlib import pyplot  # noqa: PLC0415
+
+    return pyplot
+
+
+def _svg(pyplot: Any, figure: Any) -> str:
+    text = io.StringIO()
+    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    pyplot.close(figure)
+    svg = text.getvalue()
+    # Without the XML prologue, which does not belong inside HTML.
+    return svg[svg.index("<svg") :]

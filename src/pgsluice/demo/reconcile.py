@@ -1,0 +1,101 @@
+"""The reconciliation: what the lake says against what the database says, row by row."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from pgsluice.demo.statements import statement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# File of `sql/checks` → what holds when it does.
+CHECKS: dict[str, str] = {
+    "balances": "balance of each account: computed from the lake = in the database",
+    "events_created": "'c' events in the lake = accounts loaded at the start",
+    "events_updated": "'u' events in the lake = transactions of the load",
+    "events_once": "events in the lake = events of the log, each once",
+    "messages_settled": "messages sent = archived + dead, none left in the queue",
+    "messages_processed": "messages archived = messages processed, each once",
+    "deltas": "amounts per account: sent = processed",
+    "sums": "sum of all amounts: history = accounts = tellers = branches = workers = lake",
+    "dead_letters": "dead letters = the poison message, and it alone",
+    "retries": "messages that fail on their first attempt = done on a later one",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One comparison and its outcome.
+
+    Attributes:
+        name: Its file in `sql/checks`.
+        statement: What holds when the check does.
+        expected: Rows, or an amount.
+        found: The same, on the other side.
+        differing: Rows that differ.
+        sample: The first five of them.
+    """
+
+    name: str
+    statement: str
+    expected: int
+    found: int
+    differing: int
+    sample: Sequence[Mapping[str, Any]]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the two sides agree, row by row."""
+        return self.expected == self.found and self.differing == 0
+
+
+def reconcile(
+    connection: psycopg.Connection[Any], balances: pa.Table, events: pa.Table
+) -> list[Check]:
+    """Compare the lake with the database.
+
+    Args:
+        connection: To the demo's database, in autocommit or in a transaction without temporary tables
+            of the same names; what it loads is gone at the end.
+        balances: From the lake: `aid`, `abalance`, one row per account.
+        events: From the lake: `ev_id`, `ev_type`, one row per row there.
+
+    Returns:
+        Every check, in the order of `CHECKS`.
+    """
+    with connection.transaction(force_rollback=True):
+        connection.execute(statement("lake_tables"))
+        _copy(connection, "lake_balance_copy", balances.select(["aid", "abalance"]))
+        _copy(connection, "lake_event_copy", events.select(["ev_id", "ev_type"]))
+        connection.execute(statement("lake_tables_analyze"))
+        return [_check(connection, name) for name in CHECKS]
+
+
+def _check(connection: psycopg.Connection[Any], name: str) -> Check:
+    cursor = connection.cursor(row_factory=dict_row)
+    row = cursor.execute(statement(f"checks/{name}")).fetchone()
+    assert row is not None
+    return Check(
+        name,
+        CHECKS[name],
+        int(row["expected"]),
+        int(row["found"]),
+        int(row["differing"]),
+        row["sample"] or (),
+    )
+
+
+def _copy(connection: psycopg.Connection[Any], name: str, table: pa.Table) -> None:
+    from pyarrow import csv  # noqa: PLC0415 - the module is imported without the extra
+
+    text = io.BytesIO()
+    csv.write_csv(table, text, csv.WriteOptions(include_header=False))
+    with connection.cursor() as cursor, cursor.copy(statement(name)) as copy:
+        copy.write(text.getbuffer())

@@ -1,0 +1,279 @@
+"""The demo from beginning to end, and from the middle after a crash."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgsluice import connection, schema
+from pgsluice.client import EventLog, WorkQueue
+from pgsluice.demo import consume, load, orphans, summary
+from pgsluice.demo.database import DemoDatabase, Run, libpq_environment
+from pgsluice.demo.display import Display
+from pgsluice.demo.engine import LOG, Engine
+from pgsluice.demo.lake import Lake, compute_balances
+from pgsluice.demo.load import Load
+from pgsluice.demo.reconcile import reconcile
+from pgsluice.demo.report import write_report
+from pgsluice.demo.result import Result
+from pgsluice.demo.statements import statement
+from pgsluice.demo.workspace import Workspace
+from pgsluice.errors import MissingExtraError, SluiceError
+from pgsluice.settings import Settings
+
+_NEEDED = ("pyspark", "pyarrow", "adbc_driver_postgresql", "deltalake", "matplotlib")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the demo is asked to do.
+
+    Attributes:
+        seconds: How long the load lasts, 1 or more.
+        clients: Sessions of the load, 1 or more.
+        out: The folder for lake, checkpoint and report; None for `demo` in pgsluice's own.
+        dsn: The server; None for the one rule of `connection.resolve`.
+    """
+
+    seconds: int = 20
+    clients: int = 4
+    out: Path | None = None
+    dsn: str | None = None
+
+
+def run_demo(options: Options, display: Display) -> Result:
+    """Run the demo, or go on with the one that was killed, and reconcile.
+
+    Args:
+        options: What to do. A run that goes on takes them too: its load runs again when it had not
+            ended.
+        display: Where progress is shown.
+
+    Returns:
+        The result, with its differences if there are any; the report is written.
+
+    Raises:
+        MissingExtraError: Something the demo needs is not installed; nothing was started.
+        SluiceError: The run cannot go on; started again, it goes on from where it was.
+    """
+    require_extras()
+    settings = Settings.load()
+    pgbench = load.find_pgbench(settings)
+    with ExitStack() as stack:
+        workspace = stack.enter_context(Workspace(options.out or settings.home / "demo"))
+        target = connection.resolve(options.dsn, settings=settings)
+        database = stack.enter_context(DemoDatabase(target))
+        display.say(f"on {target.source}, in {workspace.root}")
+        run = _recover(database, workspace, display)
+        run_id = run.run_id if run else uuid.uuid4().hex
+        environment = _environment(database, run_id)
+        demo = _Demo(options, display, workspace, database, pgbench, environment, target.source)
+        with _marked(run_id):
+            return demo.go_on(run) if run else demo.begin(run_id)
+
+
+def require_extras() -> None:
+    """Raise MissingExtraError when a package the demo needs is not installed."""
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"the demo needs the Python package{'s' * (len(missing) > 1)} {', '.join(missing)}; "
+            "`pip install 'pgsluice[all]'`"
+        )
+
+
+def _recover(database: DemoDatabase, workspace: Workspace, display: Display) -> Run | None:
+    """Clear what a killed run left behind; return it if it can go on, None to start afresh."""
+    run = database.find_run()
+    dead = {run_id for run_id in (workspace.run_id(), run and run.run_id) if run_id}
+    # We hold the locks of folder and database, so whatever these runs started has lost its owner.
+    ended = orphans.end_orphans(dead)
+    database.end_sessions()
+    if ended:
+        display.say(f"ended {ended} processes of a run that was killed")
+    if run is None or run.finished_at is not None:
+        return None
+    if run.prepared_at is None:
+        display.say("an earlier run was killed while it prepared: starting afresh")
+        return None
+    if run.run_id != workspace.run_id():
+        display.say("an unfinished run has its lake in another folder: starting afresh")
+        return None
+    display.say(f"going on with the run of {run.started_at:%Y-%m-%d %H:%M:%S %Z} that was killed")
+    return run
+
+
+def _environment(database: DemoDatabase, run_id: str) -> Mapping[str, str]:
+    return {
+        **os.environ,
+        **libpq_environment(database.conninfo),
+        "PGAPPNAME": "pgsluice demo load",
+        orphans.RUN_VARIABLE: run_id,
+    }
+
+
+@contextmanager
+def _marked(run_id: str) -> Iterator[None]:
+    """Mark what is started meanwhile as this run's: Spark gives no other way to set its environment."""
+    os.environ[orphans.RUN_VARIABLE] = run_id
+    try:
+        yield
+    finally:
+        del os.environ[orphans.RUN_VARIABLE]
+
+
+class _Demo:
+    """One start of the demo."""
+
+    def __init__(
+        self,
+        options: Options,
+        display: Display,
+        workspace: Workspace,
+        database: DemoDatabase,
+        pgbench: Path,
+        environment: Mapping[str, str],
+        source: str,
+    ) -> None:
+        self._options = options
+        self._display = display
+        self._workspace = workspace
+        self._database = database
+        self._pgbench = pgbench
+        self._environment = environment
+        self._source = source
+        self._steps_s: dict[str, float] = {}
+
+    def begin(self, run_id: str) -> Result:
+        """Make everything anew, then go on."""
+        # The database goes first: an unfinished run whose lake is gone must not be found.
+        self._database.create()
+        self._workspace.begin(run_id)
+        with self._database.connect() as db, self._engine() as engine:
+            with self._timed("prepare"):
+                self._prepare(db, run_id)
+            return self._work(db, engine, attempt=0)
+
+    def go_on(self, run: Run) -> Result:
+        """Do what the run that was killed had not done."""
+        with self._database.connect() as db, self._engine() as engine:
+            db.execute(statement("run_interrupted"))
+            attempt = None if run.loaded_at else run.interruptions + 1
+            return self._work(db, engine, attempt=attempt)
+
+    def _engine(self) -> Engine:
+        # Spark takes as long to start as the data to be made: it starts here, beside what follows.
+        return Engine(self._database, self._workspace)
+
+    def _prepare(self, db: psycopg.Connection[Any], run_id: str) -> None:
+        with self._display.step("prepare the database", total=load.ACCOUNTS) as step:
+            run = {
+                "run_id": run_id,
+                "seconds": self._options.seconds,
+                "clients": self._options.clients,
+                "accounts": load.ACCOUNTS,
+            }
+            with db.transaction():
+                db.execute(statement("run_begin"))
+                db.execute(statement("run_insert"), run)
+            with db.transaction():
+                schema.install(db)
+                EventLog(db).create_queue(LOG)
+                WorkQueue(db).create(consume.QUEUE)
+                db.execute(statement("change_view"))
+            # The trigger comes before the rows, so that the log holds them from the first on.
+            load.prepare(self._pgbench, self._environment, "dt")
+            db.execute(statement("capture"))
+            load.prepare(self._pgbench, self._environment, "gvp")
+            with db.transaction():
+                poison = WorkQueue(db).send(consume.QUEUE, consume.POISON)
+                db.execute(statement("run_prepared"), {"poison_msg_id": poison})
+            step.note(f"{load.ACCOUNTS:,} accounts, each change captured")
+
+    def _work(
+        self, db: psycopg.Connection[Any], engine: Engine, *, attempt: int | None
+    ) -> Result:
+        """Load (the `attempt`-th time, from 0; None when that is done), drain, compute, compare, report."""
+        with self._timed("start Spark"), self._display.step("start Spark") as step:
+            engine.start()
+            step.note("streaming into the lake")
+        if attempt is not None:
+            with self._timed("load"):
+                self._load(db, engine, attempt)
+            db.execute(statement("run_loaded"))
+        with self._timed("drain"):
+            self._drain(db, engine)
+        from pyarrow import parquet  # noqa: PLC0415 - the module is imported without the extra
+
+        with self._timed("balances"), self._display.step("balances from the lake") as step:
+            balances = compute_balances(engine.spark, self._workspace.lake)
+            parquet.write_table(balances, self._workspace.balances)
+            step.note(f"{balances.num_rows:,} accounts")
+        with self._timed("reconcile"), self._display.step("reconcile") as step:
+            checks = reconcile(db, balances, Lake(self._workspace.lake).events())
+            failed = sum(not check.holds for check in checks)
+            step.note(f"{failed} of {len(checks)} checks failed" if failed else "every row agrees")
+        with self._display.step("report") as step:
+            result = summary.summarise(
+                db,
+                self._workspace,
+                checks=checks,
+                steps_s=self._steps_s,
+                server=f"PostgreSQL {db.info.parameter_status('server_version')}, {self._source}",
+            )
+            write_report(result)
+            step.note(str(self._workspace.report))
+        db.execute(statement("run_finished"))
+        return result
+
+    def _load(self, db: psycopg.Connection[Any], engine: Engine, attempt: int) -> None:
+        seconds = self._options.seconds
+        with ExitStack() as stack:
+            loading = stack.enter_context(self._display.step("load", total=seconds))
+            working = stack.enter_context(self._display.step("workers"))
+            lake = stack.enter_context(self._display.step("lake"))
+            pgbench = Load(
+                self._pgbench,
+                self._environment,
+                seconds=seconds,
+                clients=self._options.clients,
+                log_prefix=self._workspace.logs / f"load-{attempt}",
+            )
+            stack.callback(pgbench.stop)
+            while pgbench.running():
+                now = engine.look(db)
+                loading.show(
+                    min(pgbench.elapsed_s, seconds),
+                    note=f"{now.transactions:,} transactions, {pgbench.rate:,.0f}/s",
+                )
+                working.show(now.processed, now.sent, f"{now.processed:,} of {now.sent:,} messages")
+                lake.show(
+                    now.lake_rows, now.events_about, f"{now.lake_rows:,} of {now.events_about:,}"
+                )
+            now = engine.look(db)
+            loading.note(f"{now.transactions:,} transactions")
+            working.note(f"{now.processed:,} of {now.sent:,} messages by the end of the load")
+            lake.note(f"{now.lake_rows:,} of {now.events_about:,} events by the end of the load")
+
+    def _drain(self, db: psycopg.Connection[Any], engine: Engine) -> None:
+        with self._display.step("drain the queue") as queue, self._display.step(
+            "drain the log"
+        ) as log:
+            for now in engine.drain(db):
+                queue.show(now.sent - now.queued, now.sent, f"{now.queued:,} messages left")
+                log.show(now.lake_rows, now.events, f"{now.events - now.lake_rows:,} events left")
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self._steps_s[name] = time.monotonic() - began

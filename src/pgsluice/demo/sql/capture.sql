@@ -1,0 +1,1 @@
+select sluice.capture('public.pgbench_accounts', 'changes');

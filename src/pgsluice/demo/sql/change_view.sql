@@ -1,0 +1,13 @@
+-- The events of the log as they stand in the database, under a name that does not hold the log's number.
+do $$
+declare
+    v_events text;
+begin
+    select queue_data_pfx into strict v_events from pgq.queue where queue_name = 'changes';
+    execute format(
+        'create view demo.change as
+         select ev_id, ev_time, ev_type from %s where ev_owner is null',
+        v_events::regclass
+    );
+end;
+$$;

@@ -1,0 +1,1 @@
+select exists (select from pg_catalog.pg_database where datname = 'pgsluice_demo');

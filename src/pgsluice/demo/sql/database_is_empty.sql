@@ -1,0 +1,8 @@
+-- A database we created and were killed before we marked it holds nothing at all.
+select not exists (
+    select
+    from pg_catalog.pg_class as c
+    join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+    where n.nspname !~ '^pg_'
+      and n.nspname <> 'information_schema'
+);

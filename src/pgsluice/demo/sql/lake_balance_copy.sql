@@ -1,0 +1,1 @@
+copy lake_balance (aid, abalance) from stdin (format csv)

@@ -1,0 +1,1 @@
+select to_regclass('demo.run') is not null;

@@ -1,0 +1,1 @@
+update demo.run set finished_at = clock_timestamp();

@@ -1,0 +1,1 @@
+update demo.run set interruptions = interruptions + 1;

@@ -1,0 +1,1 @@
+update demo.run set loaded_at = clock_timestamp();

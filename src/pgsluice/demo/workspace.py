@@ -1,0 +1,105 @@
+"""The folder of the demo: the lake, Spark's checkpoint, logs and the report."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pgsluice.errors import ConfigurationError
+
+_OWN = ("lake", "checkpoint", "logs", "balances.parquet", "report.html")
+
+
+class Workspace:
+    """The folder of the demo, held by one process at a time.
+
+    Attributes:
+        root: The folder itself.
+        lake: The Delta table of the change events.
+        checkpoint: Where Spark keeps how far the stream came.
+        balances: The balances computed from the lake, one Parquet file.
+        logs: pgbench's latency logs.
+        report: The HTML report.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.expanduser().absolute()
+        self.lake = self.root / "lake" / "changes"
+        self.checkpoint = self.root / "checkpoint"
+        self.balances = self.root / "balances.parquet"
+        self.logs = self.root / "logs"
+        self.report = self.root / "report.html"
+        self._mark = self.root / "run.json"
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        """Create the folder and lock it.
+
+        Raises:
+            ConfigurationError: It cannot be written, is in use, or holds what is not the demo's.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            # The kernel drops the lock with the process, however that ends.
+            self._lock = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ConfigurationError(
+                f"the demo cannot write its folder {self.root}: {error.strerror}; choose another with "
+                "--out DIR"
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._release()
+            raise ConfigurationError(
+                f"another demo is running in {self.root}; wait for its end or choose another folder "
+                "with --out DIR"
+            ) from None
+        strangers = [name for name in _OWN if (self.root / name).exists()]
+        if strangers and not self._mark.exists():
+            self._release()
+            raise ConfigurationError(
+                f"{self.root} holds {', '.join(strangers)} that the demo did not write and would "
+                "overwrite; choose another folder with --out DIR"
+            )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._release()
+
+    def run_id(self) -> str | None:
+        """The run whose data stands here, or None."""
+        try:
+            return str(json.loads(self._mark.read_text())["run_id"])
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+
+    def begin(self, run_id: str) -> None:
+        """Remove the data of the run before and give the folder to this one."""
+        # The old mark stays until its data is gone: killed in between, the folder is still known as ours.
+        for name in _OWN:
+            path = self.root / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        fresh = self._mark.with_suffix(".new")
+        fresh.write_text(json.dumps({"run_id": run_id}) + "\n")
+        fresh.replace(self._mark)
+        self.logs.mkdir()
+        self.lake.parent.mkdir()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

@@ -1,0 +1,246 @@
+"""What is kept beside the data, in `<data>.run`: lock, log, socket, port, password.
+
+Not inside the data: that folder is PostgreSQL's, must be empty before initdb, and belongs to the
+server's user, while these files belong to the caller, who may be root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pgsluice.embedded.account import Account, belongs_to_another, is_anothers
+from pgsluice.errors import EmbeddedServerError
+
+LOCK_DEADLINE_S = 120.0  # a start in another process: initdb on a slow disk, or recovery
+LOG_BYTES_MAX = 16 * 1024 * 1024
+# sun_path holds 108 bytes on Linux and 104 elsewhere, the closing zero included.
+_SOCKET_PATH_BYTES_MAX = 107 if sys.platform == "linux" else 103
+_SOCKET_NAME_LONGEST = "/.s.PGSQL.65535"
+_POLL_INTERVAL_S = 0.01
+
+
+class RunFolder:
+    """The folder beside a data folder.
+
+    Attributes:
+        path: `<data>.run`.
+        lock_file: Held while somebody starts or stops the server.
+        log: What the server writes; append only, begun anew by a start beyond `LOG_BYTES_MAX`.
+        password_file: The superuser's password, for TCP; mode 0600.
+        initializing: There while initdb works: after a kill it marks data that never became whole.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self.path = data.with_name(data.name + ".run")
+        self.lock_file = self.path / "lock"
+        self.log = self.path / "log"
+        self.password_file = self.path / "password"
+        self.initializing = self.path / "initializing"
+        self._port_file = self.path / "port"
+        self._data = data
+
+    def prepare(self) -> None:
+        """Make the folder, and the folders above it.
+
+        Raises:
+            EmbeddedServerError: It belongs to another user, who could read the password.
+            OSError: It cannot be made.
+        """
+        make_folders(self.path)
+        if is_anothers(self.path):
+            raise belongs_to_another(self.path)
+        # Root's server runs as another user, who must pass through to the socket's folder, no more.
+        self.path.chmod(0o711 if os.geteuid() == 0 else 0o700)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[int]:
+        """Hold the lock; yields its descriptor. The kernel takes it back when the holder is killed.
+
+        Raises:
+            EmbeddedServerError: Somebody else has held it for `LOCK_DEADLINE_S`.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self.lock_file, flags, 0o600)
+        try:
+            if not wait_until(lambda: _try_lock(descriptor), deadline_s=LOCK_DEADLINE_S):
+                raise EmbeddedServerError(
+                    f"another process has been starting or stopping the server of {self._data} for "
+                    f"{LOCK_DEADLINE_S:.0f} s (it holds {self.lock_file}); wait for it, or end it"
+                )
+            yield descriptor
+        finally:
+            # Said explicitly, because a process forked meanwhile holds the descriptor too.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+    def open_log(self) -> int:
+        """Open the log for appending, after putting an overlong one aside as `log.old`."""
+        if self.log.exists() and self.log.stat().st_size > LOG_BYTES_MAX:
+            self.log.rename(self.log.with_name("log.old"))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(self.log, flags, 0o600)
+
+    def log_tail(self, *, offset_bytes: int, lines: int = 12) -> str:
+        """Read the last lines that the server wrote behind an offset."""
+        with self.log.open("rb") as file:
+            file.seek(offset_bytes)
+            return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-lines:])
+
+    def socket_folder(self) -> Path:
+        """Name the folder of the Unix socket: here when that works, else a short one under `/tmp`.
+
+        Other characters than these would have to be quoted in URLs and in the server's list of
+        folders, which both split at commas. `/tmp` and not `TMPDIR` or the session's runtime
+        folder: processes differ in those, and the latter ends with the session.
+        """
+        beside = self.path / "socket"
+        length_bytes = len(os.fsencode(beside)) + len(_SOCKET_NAME_LONGEST)
+        if length_bytes <= _SOCKET_PATH_BYTES_MAX and re.fullmatch(
+            r"[A-Za-z0-9/._+-]+", str(beside)
+        ):
+            return beside
+        digest = hashlib.sha256(os.fsencode(self._data)).hexdigest()[:16]
+        return Path(f"/tmp/pgsluice-{digest}")  # noqa: S108  prepare_socket_folder trusts nothing there
+
+    def prepare_socket_folder(self, account: Account) -> Path:
+        """Make the socket's folder, which the server's user and root can enter, and nobody else.
+
+        That the folder is private is what makes `trust` on the socket sound: who can reach the
+        socket could as well read the data. Root passes any folder, so root connects to a server
+        that runs as another user.
+
+        Raises:
+            EmbeddedServerError: The folder is there and somebody else's, or a symbolic link.
+        """
+        folder = self.socket_folder()
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            if account.foreign:
+                os.chown(folder, account.uid, account.gid, follow_symlinks=False)
+        status = folder.lstat()
+        if folder.is_symlink() or not folder.is_dir() or status.st_uid != account.uid:
+            raise EmbeddedServerError(
+                f"{folder}, the folder for the server's socket, is not a folder of user "
+                f"{account.name!r}; remove it, or use a shorter path of plain characters for the "
+                "data (--data, PGSLUICE_HOME)"
+            )
+        folder.chmod(0o700)
+        return folder
+
+    def port(self) -> int | None:
+        """Read the TCP port kept from the last start, or None."""
+        try:
+            return int(self._port_file.read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def free_port(self) -> int:
+        """Give a free loopback port, the kept one if it is still free, and keep it."""
+        kept = self.port()
+        port = kept if kept is not None and port_is_free(kept) else _any_free_port()
+        if port != kept:
+            write_private(self._port_file, f"{port}\n")
+        return port
+
+    def password(self) -> str:
+        """Read the superuser's password.
+
+        Raises:
+            EmbeddedServerError: There is none: the data came without its `.run` folder.
+        """
+        try:
+            return self.password_file.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            raise EmbeddedServerError(
+                f"the password for TCP is not in {self.password_file}; write one there (mode 0600) "
+                "and give it to the role postgres with \\password in `pgsluice embedded psql`"
+            ) from None
+
+    def new_password(self) -> str:
+        """Make and keep a password of 256 random bits, in characters that URLs take as they are."""
+        password = secrets.token_urlsafe(32)
+        write_private(self.password_file, f"{password}\n")
+        return password
+
+
+def wait_until(condition: Callable[[], bool], *, deadline_s: float) -> bool:
+    """Wait for a condition; says whether it came true before the deadline."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_POLL_INTERVAL_S)
+    return True
+
+
+def make_folders(path: Path) -> None:
+    """Make a folder and the missing ones above it: a user's private, root's open to pass.
+
+    Only what is made here gets a mode, independent of the umask.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        # Another process may be making the same folders at this moment.
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            if os.geteuid() == 0:
+                folder.chmod(0o755)
+
+
+def write_private(path: Path, text: str, *, account: Account | None = None) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        if account is not None and account.foreign:
+            os.fchown(descriptor, account.uid, account.gid)
+        file.write(text)
+    new.rename(path)
+
+
+def empty(folder: Path) -> None:
+    """Remove everything inside a folder, and keep the folder, which may be a mount point."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def port_is_free(port: int) -> bool:
+    """Say whether a server could listen on a loopback port now."""
+    with socket.socket() as probe:
+        # As PostgreSQL does: connections of a former server in TIME_WAIT are no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _any_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

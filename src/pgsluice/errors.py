@@ -1,0 +1,176 @@
+"""What can go wrong, one class per meaning, each with the way out in its message.
+
+Errors of the database are told apart by SQLSTATE, never by their text. Every class can be pickled, so
+an error raised in a worker process or a Spark executor arrives whole; the server's own error is kept
+as `__cause__` where there is one.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+
+class SluiceError(Exception):
+    """The root of every error this package raises on purpose.
+
+    Attributes:
+        sqlstate: The server's five-character code, or None when no server was involved.
+    """
+
+    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), str(self), self.sqlstate))
+
+
+def _rebuild(kind: type[SluiceError], message: str, sqlstate: str | None) -> SluiceError:
+    return kind(message, sqlstate=sqlstate)
+
+
+class ConfigurationError(SluiceError):
+    """A setting, a DSN or an argument of a command cannot be used."""
+
+
+class MissingExtraError(SluiceError):
+    """A part of pgsluice was called whose optional dependencies are not installed."""
+
+
+class MissingJavaError(SluiceError):
+    """Spark was asked for and no usable Java runtime was found."""
+
+
+class EmbeddedServerError(SluiceError):
+    """The embedded PostgreSQL cannot be started, stopped or reached."""
+
+
+class ConnectionFailedError(SluiceError):
+    """No connection: the server is unreachable, or refused the user, password or database."""
+
+
+class SchemaError(SluiceError):
+    """The schema cannot be installed, upgraded or removed as asked."""
+
+
+class NotInstalledError(SluiceError):
+    """The database has no pgsluice schema, or an older one than this package needs."""
+
+
+class PrivilegeError(SluiceError):
+    """The connected role may not do this."""
+
+
+class PayloadError(SluiceError):
+    """A message cannot be stored as JSON; nothing was sent."""
+
+
+class ArgumentError(SluiceError):
+    """An argument is out of range or of the wrong shape; nothing was changed."""
+
+
+class QueueNameError(SluiceError):
+    """A queue name cannot be used, or would share its table with another queue."""
+
+
+class QueueNotFoundError(SluiceError):
+    """The work queue does not exist."""
+
+
+class LogNotFoundError(SluiceError):
+    """The event log does not exist."""
+
+
+class LogInUseError(SluiceError):
+    """The event log still has consumers."""
+
+
+class ConsumerNotFoundError(SluiceError):
+    """The consumer is not registered on this event log."""
+
+
+class BatchNotFoundError(SluiceError):
+    """The batch is not open: it was finished, or never existed."""
+
+
+class LogStateError(SluiceError):
+    """The event log is not in a state that allows this (paused, disabled, no ticks, stale snapshot)."""
+
+
+class RetryableError(SluiceError):
+    """The server ended the transaction for a reason that passes: run the transaction again."""
+
+
+class ServerError(SluiceError):
+    """Any other error of the server; `sqlstate` and `__cause__` tell which."""
+
+
+_BY_SQLSTATE: dict[str, type[SluiceError]] = {
+    "QU001": QueueNameError,
+    "QU002": QueueNameError,
+    "PQ001": LogNotFoundError,
+    "PQ002": ConsumerNotFoundError,
+    "PQ003": BatchNotFoundError,
+    "PQ004": LogStateError,
+    "PQ005": LogInUseError,
+    "2201W": ArgumentError,  # invalid_row_count_in_limit_clause: a negative quantity
+    "22003": ArgumentError,  # numeric_value_out_of_range
+    "22004": ArgumentError,  # null_value_not_allowed
+    "22023": ArgumentError,  # invalid_parameter_value
+    "22008": ArgumentError,  # datetime_field_overflow
+    "23502": ArgumentError,  # not_null_violation
+    "22P02": PayloadError,  # invalid_text_representation
+    "22P05": PayloadError,  # untranslatable_character: \u0000
+    "3F000": NotInstalledError,  # invalid_schema_name
+    "42883": NotInstalledError,  # undefined_function
+    "42501": PrivilegeError,
+    "40001": RetryableError,
+    "40P01": RetryableError,
+    "55P03": RetryableError,
+    "57014": RetryableError,
+    "25P03": RetryableError,
+    "25P04": RetryableError,
+}
+
+_WAY_OUT: dict[type[SluiceError], str] = {
+    NotInstalledError: "install or upgrade it with `pgsluice schema install`",
+    PrivilegeError: "ask an administrator to grant the role sluice_reader, sluice_writer or "
+    "sluice_admin",
+    RetryableError: "roll back and run the transaction again",
+}
+
+
+def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceError:
+    """Turn an error of the driver into the class that names its meaning.
+
+    Args:
+        error: What psycopg raised.
+        queue_name: The work queue that the failed call named, so that a missing table gets its name.
+
+    Returns:
+        A new error; raise it `from error`. Its message is the server's, then its hint or our way out.
+    """
+    sqlstate = error.sqlstate
+    if sqlstate is None:
+        if isinstance(error, psycopg.OperationalError):
+            return ConnectionFailedError(
+                f"{_one_line(str(error))}; check that the server runs and is reachable"
+            )
+        return ServerError(_one_line(str(error)))
+
+    if sqlstate == "42P01" and queue_name is not None:
+        return QueueNotFoundError(
+            f"queue {queue_name!r} does not exist; create it with create({queue_name!r})",
+            sqlstate=sqlstate,
+        )
+
+    kind = _BY_SQLSTATE.get(sqlstate, ServerError)
+    if sqlstate.startswith(("08", "57P")):
+        kind = ConnectionFailedError
+    message = error.diag.message_primary or _one_line(str(error))
+    way_out = error.diag.message_hint or _WAY_OUT.get(kind)
+    return kind(f"{message}; {way_out}" if way_out else message, sqlstate=sqlstate)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

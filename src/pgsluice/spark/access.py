@@ -1,0 +1,157 @@
+"""How each process of a Spark application finds the database, without Spark ever seeing a password.
+
+Options of a source are written into plans, event logs and messages. So an option holds a URL only when
+there is no password in it; otherwise it names a file or an environment variable that holds the URL.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import conninfo
+
+from pgsluice import connection
+from pgsluice.client.calls import Call
+from pgsluice.errors import ConfigurationError, SluiceError
+
+Row = TypeVar("Row")
+
+_SECRET_KEYWORDS = ("password", "sslpassword")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A way to the database that may be pickled, logged and printed.
+
+    Attributes:
+        dsn: A libpq URL or keyword string without a password, or None.
+        dsn_file: A file that holds one, readable by its owner alone, or None.
+        dsn_env: An environment variable that holds one, or None. With all three None the rule of
+            `connection.resolve` decides in each process.
+    """
+
+    dsn: str | None = None
+    dsn_file: str | None = None
+    dsn_env: str | None = None
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Access:
+        """Read the options `dsn`, `dsnFile` and `dsnEnv`.
+
+        Raises:
+            ConfigurationError: More than one is given, or `dsn` holds a password; it is not quoted.
+        """
+        given = {name: options[name] for name in ("dsn", "dsnFile", "dsnEnv") if options.get(name)}
+        if len(given) > 1:
+            raise ConfigurationError(
+                f"the options {' and '.join(given)} are given; give one of them"
+            )
+        dsn = given.get("dsn")
+        if dsn is not None and secrets_of(dsn):
+            raise ConfigurationError(
+                "the option dsn holds a password, which Spark would write into its plans and logs; put "
+                "the URL into a file that only you can read and give its path as option dsnFile, or "
+                "into an environment variable and give its name as option dsnEnv"
+            )
+        return cls(dsn, given.get("dsnFile"), given.get("dsnEnv"))
+
+    def options(self) -> dict[str, str]:
+        """The options that `from_options` reads back."""
+        named = {"dsn": self.dsn, "dsnFile": self.dsn_file, "dsnEnv": self.dsn_env}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def conninfo(self) -> str:
+        """What libpq takes, in this process. It may hold a password.
+
+        Raises:
+            ConfigurationError: The file or variable is not there, is readable by others, or holds
+                something that cannot be parsed.
+        """
+        if self.dsn_env is not None:
+            text = os.environ.get(self.dsn_env)
+            if not text:
+                raise ConfigurationError(
+                    f"the environment variable {self.dsn_env} (option dsnEnv) is not set in a process "
+                    "of Spark; set it before the session starts, on every machine"
+                )
+        elif self.dsn_file is not None:
+            text = _read_private(Path(self.dsn_file))
+        else:
+            text = self.dsn
+        return connection.resolve(text, start_embedded=False).conninfo
+
+
+def secrets_of(dsn: str) -> tuple[str, ...]:
+    """The secret values inside a DSN.
+
+    Raises:
+        ConfigurationError: It cannot be parsed; it is not quoted.
+    """
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        raise ConfigurationError(
+            "the DSN cannot be parsed; use postgresql://user:password@host:port/database with special "
+            "characters percent-encoded"
+        ) from None
+    return tuple(str(parts[key]) for key in _SECRET_KEYWORDS if parts.get(key))
+
+
+def scrub(text: object, dsn: str) -> str:
+    """The text on one line, without the secrets of the DSN and without the DSN itself."""
+    line = " ".join(str(text).split())
+    for secret in (dsn, *secrets_of(dsn)):
+        if secret:
+            line = line.replace(secret, "***")
+    return line
+
+
+def private_file(dsn: str) -> Path:
+    """Write a DSN to a new file that only this user can read; the caller deletes it."""
+    handle, name = tempfile.mkstemp(prefix="pgsluice-", suffix=".dsn")  # mode 0600
+    with os.fdopen(handle, "w") as file:
+        file.write(dsn)
+    return Path(name)
+
+
+def driver_connection(access: Access, **options: Any) -> psycopg.Connection[Any]:
+    """Open a psycopg connection whose error does not carry the DSN, not even in its cause.
+
+    Raises:
+        ConnectionFailedError: As `connection.connect` says it.
+    """
+    target = connection.Target(access.conninfo(), "Spark's options")
+    try:
+        return connection.connect(target, **options)
+    except SluiceError as error:
+        # Spark prints the whole chain of causes into its logs.
+        raise type(error)(scrub(error, target.conninfo), sqlstate=error.sqlstate) from None
+
+
+def run(connection: psycopg.Connection[Any], call: Call[Row]) -> Row:
+    """Run one call on a connection; its error is psycopg's."""
+    return call.read_rows(connection.execute(call.sql, call.parameters).fetchall())
+
+
+def _read_private(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text().strip()
+    except OSError as error:
+        raise ConfigurationError(
+            f"the file {path} (option dsnFile) cannot be read: {error.strerror}; it must be there on "
+            "every machine that runs Spark's workers"
+        ) from None
+    if mode & 0o077:
+        raise ConfigurationError(
+            f"the file {path} (option dsnFile) can be read by others; `chmod 600 {path}`"
+        )
+    if not text:
+        raise ConfigurationError(f"the file {path} (option dsnFile) is empty; write the URL into it")
+    return text

@@ -1,0 +1,156 @@
+"""Rows of PostgreSQL as Arrow record batches, through ADBC, with exactly the schema that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import adbc_driver_manager
+import adbc_driver_postgresql.dbapi
+import pyarrow as pa
+from adbc_driver_postgresql import StatementOptions
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pgsluice.errors import ConnectionFailedError, ServerError, SluiceError
+from pgsluice.spark.access import Access, scrub
+
+# The fastest of 1, 4 and 16 MiB for rows of 200 bytes on one stream (816k rows/s against 681k with 16).
+_BATCH_BYTES = 1 << 20
+
+# One connection for each worker process and database: ADBC reads the catalog of types when it connects,
+# which costs 30 ms, more than a small micro-batch. Spark uses a worker again for many tasks.
+_idle: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class QueryPartition(InputPartition):
+    """One query, for one task of Spark.
+
+    Attributes:
+        query: A select statement.
+        prepare: Statements before it in the same transaction; empty for none.
+    """
+
+    query: str
+    prepare: tuple[str, ...] = ()
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark expects for its own schema, to the last detail."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def read_batches(
+    access: Access, query: str, schema: pa.Schema, *, prepare: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Run one query and give its rows as record batches.
+
+    Args:
+        access: How to reach the database.
+        query: One select statement.
+        schema: The schema of every batch given: columns are taken by name and cast.
+        prepare: Statements to run before, in the same transaction; without them there is no
+            transaction around the query.
+
+    Raises:
+        ConnectionFailedError: The server cannot be reached, or went away.
+        ServerError: Any other error of the server. Neither carries the DSN, not even as a cause.
+        SluiceError: A column is missing or cannot be cast.
+    """
+    conninfo = access.conninfo()
+    try:
+        yield from _read(conninfo, query, schema, prepare)
+    except adbc_driver_manager.Error as error:
+        raise _translated(error, conninfo) from None
+
+
+def _read(
+    conninfo: str, query: str, schema: pa.Schema, prepare: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    connection = _idle.pop(conninfo, None)
+    if connection is not None:
+        try:
+            reader = _execute(connection, query, prepare)
+        except adbc_driver_manager.OperationalError:
+            # It idled through a restart of the server, or was ended there: nothing was read yet.
+            connection.close()
+            connection = None
+    if connection is None:
+        connection = adbc_driver_postgresql.dbapi.connect(conninfo, autocommit=True)
+        try:
+            reader = _execute(connection, query, prepare)
+        except BaseException:
+            connection.close()
+            raise
+    # Left in the middle of a result, a connection cannot be used again.
+    done = False
+    try:
+        with reader:
+            for batch in reader:
+                if batch.num_rows:
+                    yield conform(batch, schema)
+        if prepare:
+            _run(connection, "commit")
+        done = True
+    finally:
+        if done and conninfo not in _idle:
+            _idle[conninfo] = connection
+        else:
+            connection.close()
+
+
+def _execute(connection: Any, query: str, prepare: Sequence[str]) -> Any:
+    for statement in prepare:
+        _run(connection, statement)
+    cursor = connection.cursor()
+    cursor.adbc_statement.set_options(
+        **{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BATCH_BYTES)}
+    )
+    cursor.execute(query)
+    return cursor.fetch_record_batch()
+
+
+def _run(connection: Any, statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        cursor.fetchall()
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with exactly this schema: columns by name, in its order, cast to its types.
+
+    Spark compares schemas to the last detail: types, nullability and time zone.
+
+    Raises:
+        SluiceError: A column is not there, or holds a value that its type cannot take.
+    """
+    columns = []
+    for field in schema:
+        try:
+            columns.append(batch.column(field.name).cast(field.type))
+        except KeyError:
+            raise SluiceError(
+                f"the rows have no column {field.name!r}, only {', '.join(batch.schema.names)}"
+            ) from None
+        except pa.ArrowException as error:
+            raise SluiceError(
+                f"column {field.name!r} cannot be read as {field.type}: {error}; choose another type in "
+                "the schema"
+            ) from None
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _translated(error: adbc_driver_manager.Error, conninfo: str) -> SluiceError:
+    message = scrub(error, conninfo)
+    sqlstate = getattr(error, "sqlstate", None)
+    if isinstance(error, adbc_driver_manager.OperationalError) or (
+        sqlstate or ""
+    ).startswith(("08", "57P")):
+        return ConnectionFailedError(
+            f"{message}; check that the server runs and can be reached from Spark's workers",
+            sqlstate=sqlstate,
+        )
+    return ServerError(message, sqlstate=sqlstate)

@@ -1,0 +1,108 @@
+"""Spark's format `pgsluice`: a queue's or an archive's rows as a table, an event log as a stream.
+
+Options, the same for both: `dsn` (without a password), `dsnFile` or `dsnEnv` say where to connect, else
+the rule of `pgsluice.connection`; `numPartitions` is the most queries to run at the same time (4).
+
+As a table (`spark.read`): `queue`, and `table` which is `queue` or `archive`. Each range of msg_id is read
+at its own moment: a message that is archived meanwhile may be missed, or be in both tables; what is sent
+meanwhile is left out. With `snapshot`, the name that an open transaction exported, all ranges see what
+that transaction sees. Reading changes nothing: messages stay visible to consumers.
+
+As a stream (`spark.readStream`): see `stream`.
+
+`.schema("msg_id bigint, message string")` reads these columns and no others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import psycopg
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pgsluice.client.calls import spark as calls
+from pgsluice.errors import ConfigurationError, translate
+from pgsluice.spark.access import Access, driver_connection, run
+from pgsluice.spark.arrow_io import QueryPartition, arrow_schema, read_batches
+from pgsluice.spark.options import PARTITIONS_DEFAULT, whole_number
+from pgsluice.spark.stream import LOG_SCHEMA, LogStreamReader
+
+QUEUE_SCHEMA = (
+    "msg_id bigint, read_ct int, enqueued_at timestamp, last_read_at timestamp, vt timestamp, "
+    "message string, headers string"
+)
+ARCHIVE_SCHEMA = QUEUE_SCHEMA.replace("vt timestamp", "archived_at timestamp, vt timestamp")
+_SNAPSHOT_NAME = re.compile(r"[0-9A-Fa-f-]+")
+
+
+class PgsluiceSource(DataSource):
+    """The format `pgsluice`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pgsluice"
+
+    def schema(self) -> str:
+        if self.options.get("log"):
+            return LOG_SCHEMA
+        return ARCHIVE_SCHEMA if _table(self.options) == "archive" else QUEUE_SCHEMA
+
+    def reader(self, schema: StructType) -> QueueReader:
+        if not self.options.get("queue"):
+            raise ConfigurationError(
+                "spark.read with format pgsluice reads a queue: give the option queue, its name; an event "
+                "log is read with spark.readStream"
+            )
+        return QueueReader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:
+        if not self.options.get("log"):
+            raise ConfigurationError(
+                "spark.readStream with format pgsluice reads an event log: give the option log, its name"
+            )
+        return LogStreamReader(self.options, schema)
+
+
+class QueueReader(DataSourceReader):
+    """Read a queue or an archive in parallel by ranges of msg_id."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.queue_name = options["queue"]
+        self.table = _table(options)
+        self.access = Access.from_options(options)
+        self.slice_count = whole_number(options, "numPartitions", PARTITIONS_DEFAULT)
+        self.schema = arrow_schema(schema)
+        self.prepare: tuple[str, ...] = ()
+        snapshot = options.get("snapshot")
+        if snapshot:
+            if not _SNAPSHOT_NAME.fullmatch(snapshot):
+                raise ConfigurationError(
+                    f"snapshot is {snapshot!r}; give what pg_export_snapshot() returned"
+                )
+            self.prepare = calls.use_snapshot(snapshot)
+
+    def partitions(self) -> Sequence[QueryPartition]:
+        call = calls.queue_slices(self.queue_name, self.table, self.slice_count, self.schema.names)
+        with driver_connection(self.access, autocommit=True) as connection:
+            try:
+                for statement in self.prepare:
+                    connection.execute(statement.encode())
+                queries = run(connection, call)
+            except psycopg.Error as error:
+                # Without the chain: Spark prints it whole.
+                raise translate(error, queue_name=self.queue_name) from None
+        return [QueryPartition(query, self.prepare) for query in queries]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, QueryPartition)
+        return read_batches(self.access, partition.query, self.schema, prepare=partition.prepare)
+
+
+def _table(options: Mapping[str, str]) -> str:
+    table = options.get("table", "queue")
+    if table not in ("queue", "archive"):
+        raise ConfigurationError(f"table is {table!r}; use queue or archive")
+    return table

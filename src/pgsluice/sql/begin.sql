@@ -1,0 +1,115 @@
+-- First of every installation and upgrade; everything from here to end.sql is one transaction.
+
+-- One installer at a time in this database. The lock belongs to the transaction that does the DDL, so it
+-- can neither be left behind nor be released before the DDL is visible.
+select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('pgsluice.install', 0));
+
+-- Refuse to touch schemas that are not ours. The ledger is what makes them ours.
+do $$
+declare
+    v_schema name;
+begin
+    if pg_catalog.to_regclass('sluice.migration') is not null then
+        return;
+    end if;
+    for v_schema in
+        select n.nspname
+        from pg_catalog.pg_namespace as n
+        where n.nspname in ('pgmq', 'pgq', 'sluice')
+        order by n.nspname
+    loop
+        raise exception using
+            errcode = '42P06',
+            message = pg_catalog.format('schema %I already exists and was not made by pgsluice', v_schema),
+            detail = 'Installing over it could destroy what it holds.',
+            hint = 'install into another database, or move what is there out of the way: drop extension, '
+                'or alter schema … rename to …';
+    end loop;
+end;
+$$;
+
+-- Roles are shared by all databases of the server, so another installer may make them at this moment
+-- in a database of its own: whoever comes second finds them there.
+do $$
+declare
+    v_role name;
+begin
+    foreach v_role in array array[
+        'sluice_owner', 'sluice_admin', 'sluice_writer', 'sluice_reader', 'sluice_monitor'
+    ]
+    loop
+        if pg_catalog.to_regrole(v_role::text) is not null then
+            continue;
+        end if;
+        begin
+            execute pg_catalog.format('create role %I nologin', v_role);
+        exception
+            when duplicate_object or unique_violation then
+                null;
+            when insufficient_privilege then
+                raise notice 'role % is not created: % may not create roles; grants to it are skipped',
+                    v_role, current_user;
+        end;
+    end loop;
+end;
+$$;
+
+-- What is made from here on belongs to sluice_owner where the installer can become it: some functions run
+-- with their owner's rights, and those must not be a superuser's.
+do $$
+declare
+    v_schema name;
+    v_owner name := current_user;
+    v_role_before text := pg_catalog.current_setting('role');
+begin
+    perform pg_catalog.set_config('sluice.role_before', v_role_before, true);
+    perform pg_catalog.set_config(
+        'sluice.check_function_bodies_before', pg_catalog.current_setting('check_function_bodies'), true
+    );
+    perform pg_catalog.set_config('check_function_bodies', 'off', true);
+
+    if pg_catalog.to_regrole('sluice_owner') is not null then
+        begin
+            if not pg_catalog.pg_has_role(current_user, 'sluice_owner', 'usage') then
+                execute pg_catalog.format('grant sluice_owner to %I', current_user);
+            end if;
+            set local role sluice_owner;
+            perform pg_catalog.set_config('role', v_role_before, true);
+            v_owner := 'sluice_owner';
+        exception
+            when insufficient_privilege then
+                raise notice '% cannot become sluice_owner and keeps the schemas itself', current_user;
+        end;
+    end if;
+
+    foreach v_schema in array array['pgmq', 'pgq', 'sluice']
+    loop
+        if pg_catalog.to_regnamespace(pg_catalog.quote_ident(v_schema)) is null then
+            execute pg_catalog.format('create schema %I authorization %I', v_schema, v_owner);
+        end if;
+    end loop;
+
+    -- An upgrade works as whoever owns what is there.
+    select pg_catalog.pg_get_userbyid(n.nspowner)
+    into v_owner
+    from pg_catalog.pg_namespace as n
+    where n.nspname = 'sluice';
+    perform pg_catalog.set_config('role', v_owner::text, true);
+end;
+$$;
+
+create table if not exists sluice.migration (
+    version text primary key,
+    checksum text not null,
+    breaking text,
+    applied_at timestamptz not null default pg_catalog.clock_timestamp()
+);
+comment on table sluice.migration is
+    'What has been installed: one row per migration, the SHA-256 of its text, and why old clients cannot run on it (null: they can).';
+
+grant usage on schema pgmq to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;
+grant create on schema pgmq to sluice_admin;
+grant usage on schema pgmq to pg_monitor;
+grant usage on schema pgq to public;
+grant usage on schema sluice to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;
+grant select on sluice.migration to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;

@@ -1,0 +1,67 @@
+-- The catalog of the three schemas as sorted lines of text. Tables of users' queues and logs are left out: they are
+-- data. So is the ledger's content; that it is complete is checked apart.
+with
+ours as (
+    select n.oid, n.nspname, n.nspowner, n.nspacl
+    from pg_catalog.pg_namespace as n
+    where n.nspname in ('pgmq', 'pgq', 'sluice')
+),
+relation as (
+    select c.*, ours.nspname
+    from pg_catalog.pg_class as c
+    join ours on ours.oid = c.relnamespace
+    where not (ours.nspname = 'pgmq' and c.relname ~ '^(q_|a_|archived_at_idx_)')
+      and not (ours.nspname = 'pgq' and c.relname ~ '^event_[0-9]+')
+),
+line (kind, name, content) as (
+    select 'schema', nspname::text,
+        pg_catalog.format('owner %s acl %s', pg_catalog.pg_get_userbyid(nspowner), nspacl)
+    from ours
+    union all
+    select 'relation', pg_catalog.format('%I.%I', nspname, relname),
+        pg_catalog.format(
+            'kind %s persistence %s owner %s acl %s comment %s', relkind, relpersistence,
+            pg_catalog.pg_get_userbyid(relowner), relacl, pg_catalog.obj_description(oid, 'pg_class')
+        )
+    from relation
+    union all
+    select 'column', pg_catalog.format('%I.%I.%I', nspname, relname, a.attname),
+        pg_catalog.format(
+            'position %s type %s not null %s identity %s generated %s default %s', a.attnum,
+            pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated,
+            pg_catalog.pg_get_expr(d.adbin, d.adrelid)
+        )
+    from relation
+    join pg_catalog.pg_attribute as a on a.attrelid = relation.oid and a.attnum > 0 and not a.attisdropped
+    left join pg_catalog.pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
+    where relation.relkind in ('r', 'c', 'v', 'p')
+    union all
+    select 'index', pg_catalog.format('%I.%I', nspname, relname), pg_catalog.pg_get_indexdef(oid)
+    from relation
+    where relkind = 'i'
+    union all
+    select 'constraint', pg_catalog.format('%I.%I.%I', nspname, relname, k.conname),
+        pg_catalog.pg_get_constraintdef(k.oid)
+    from relation
+    join pg_catalog.pg_constraint as k on k.conrelid = relation.oid
+    union all
+    select 'trigger', pg_catalog.format('%I.%I.%I', nspname, relname, t.tgname), pg_catalog.pg_get_triggerdef(t.oid)
+    from relation
+    join pg_catalog.pg_trigger as t on t.tgrelid = relation.oid and not t.tgisinternal
+    union all
+    select 'function', pg_catalog.format('%I.%I(%s)', ours.nspname, p.proname, pg_catalog.oidvectortypes(p.proargtypes)),
+        pg_catalog.format(
+            'owner %s acl %s comment %s %s', pg_catalog.pg_get_userbyid(p.proowner), p.proacl,
+            pg_catalog.obj_description(p.oid, 'pg_proc'), pg_catalog.pg_get_functiondef(p.oid)
+        )
+    from pg_catalog.pg_proc as p
+    join ours on ours.oid = p.pronamespace
+    union all
+    select 'default grant', ours.nspname::text,
+        pg_catalog.format('for %s on %s acl %s', pg_catalog.pg_get_userbyid(a.defaclrole), a.defaclobjtype, a.defaclacl)
+    from pg_catalog.pg_default_acl as a
+    join ours on ours.oid = a.defaclnamespace
+)
+select pg_catalog.concat_ws(' ', kind, name, content)
+from line
+order by kind collate "C", name collate "C", content collate "C";

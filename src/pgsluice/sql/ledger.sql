@@ -1,0 +1,1 @@
+select version, checksum from sluice.migration order by version;

@@ -1,0 +1,1 @@
+insert into sluice.migration (version, checksum, breaking) values (:version, :checksum, :breaking);

@@ -1,0 +1,65 @@
+create or replace function pgmq.archive(queue_name text, msg_id bigint)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_msg_id bigint;
+begin
+    execute format(
+        'with moved as (
+            delete from pgmq.%I
+            where msg_id = $1
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        ),
+        archived as (
+            insert into pgmq.%I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from moved
+            returning msg_id
+        )
+        select archived.msg_id from archived',
+        pgmq.format_table_name(queue_name, 'q'),
+        pgmq.format_table_name(queue_name, 'a')
+    )
+    using msg_id
+    into v_msg_id;
+    return v_msg_id is not null;
+end;
+$$;
+
+comment on function pgmq.archive(text, bigint) is
+    'Move one message into the archive; false when it is not in the queue.';
+revoke execute on function pgmq.archive(text, bigint) from public;
+grant execute on function pgmq.archive(text, bigint) to sluice_admin, sluice_reader;
+
+create or replace function pgmq.archive(queue_name text, msg_ids bigint[])
+returns setof bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query execute format(
+        'with moved as (
+            delete from pgmq.%I
+            where msg_id = any ($1)
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        ),
+        archived as (
+            insert into pgmq.%I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from moved
+            returning msg_id
+        )
+        select archived.msg_id from archived order by archived.msg_id',
+        pgmq.format_table_name(queue_name, 'q'),
+        pgmq.format_table_name(queue_name, 'a')
+    )
+    using msg_ids;
+end;
+$$;
+
+comment on function pgmq.archive(text, bigint[]) is
+    'Move messages into the archive; returns the msg_ids that were in the queue, lowest first.';
+revoke execute on function pgmq.archive(text, bigint[]) from public;
+grant execute on function pgmq.archive(text, bigint[]) to sluice_admin, sluice_reader;

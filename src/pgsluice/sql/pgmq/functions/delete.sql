@@ -1,0 +1,44 @@
+create or replace function pgmq.delete(queue_name text, msg_id bigint)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_msg_id bigint;
+begin
+    execute format(
+        'delete from pgmq.%I where msg_id = $1 returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using msg_id
+    into v_msg_id;
+    return v_msg_id is not null;
+end;
+$$;
+
+comment on function pgmq.delete(text, bigint) is
+    'Delete one message for good; false when it is not in the queue.';
+revoke execute on function pgmq.delete(text, bigint) from public;
+grant execute on function pgmq.delete(text, bigint) to sluice_admin, sluice_reader;
+
+create or replace function pgmq.delete(queue_name text, msg_ids bigint[])
+returns setof bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query execute format(
+        'with deleted as (
+            delete from pgmq.%I where msg_id = any ($1) returning msg_id
+        )
+        select deleted.msg_id from deleted order by deleted.msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using msg_ids;
+end;
+$$;
+
+comment on function pgmq.delete(text, bigint[]) is
+    'Delete messages for good; returns the msg_ids that were in the queue, lowest first.';
+revoke execute on function pgmq.delete(text, bigint[]) from public;
+grant execute on function pgmq.delete(text, bigint[]) to sluice_admin, sluice_reader;

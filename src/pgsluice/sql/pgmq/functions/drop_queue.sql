@@ -1,0 +1,61 @@
+create or replace function pgmq.drop_queue(queue_name text)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue text := pgmq.format_table_name(queue_name, 'q');
+    v_archive text := pgmq.format_table_name(queue_name, 'a');
+    v_registered text;
+begin
+    if queue_name is not null then
+        perform pgmq.acquire_queue_lock(queue_name);
+    end if;
+
+    if to_regclass(format('pgmq.%s', quote_ident(v_queue))) is null then
+        raise notice 'pgmq queue `%` does not exist', queue_name;
+        return false;
+    end if;
+
+    -- Only by the name it was created with: 'Orders' must not destroy 'orders'.
+    select m.queue_name
+    into v_registered
+    from pgmq.meta as m
+    where pgmq.format_table_name(m.queue_name, 'q') = v_queue
+    order by m.queue_name = drop_queue.queue_name desc
+    limit 1;
+    if v_registered <> queue_name then
+        raise exception using
+            errcode = 'QU002',
+            message = format('queue %L is not dropped: its table belongs to queue %L', queue_name, v_registered),
+            hint = format('call drop_queue(%L) if that is the queue you mean', v_registered);
+    end if;
+
+    execute format('drop table if exists pgmq.%I', v_queue);
+    execute format('drop table if exists pgmq.%I', v_archive);
+    delete from pgmq.meta as m where m.queue_name = drop_queue.queue_name;
+    return true;
+end;
+$$;
+
+comment on function pgmq.drop_queue(text) is
+    'Drop a work queue with its messages and its archive; false when there is none.';
+revoke execute on function pgmq.drop_queue(text) from public;
+grant execute on function pgmq.drop_queue(text) to sluice_admin;
+
+create or replace function pgmq.drop_queue(queue_name text, partitioned boolean)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise warning 'drop_queue(queue_name, partitioned) is deprecated and will be removed in PGMQ v2.0. Use drop_queue(queue_name) instead';
+    perform pgmq.drop_queue(queue_name);
+    return true;
+end;
+$$;
+
+comment on function pgmq.drop_queue(text, boolean) is
+    'Deprecated: drop_queue(queue_name), but always true.';
+revoke execute on function pgmq.drop_queue(text, boolean) from public;
+grant execute on function pgmq.drop_queue(text, boolean) to sluice_admin;

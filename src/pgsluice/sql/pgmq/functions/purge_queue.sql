@@ -1,0 +1,22 @@
+create or replace function pgmq.purge_queue(queue_name text)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue text := pgmq.format_table_name(queue_name, 'q');
+    v_purged bigint;
+begin
+    -- The lock that TRUNCATE needs, taken before the count: nothing can be sent between the two and vanish
+    -- uncounted.
+    execute format('lock table pgmq.%I in access exclusive mode', v_queue);
+    execute format('select count(*) from pgmq.%I', v_queue) into v_purged;
+    execute format('truncate table pgmq.%I', v_queue);
+    return v_purged;
+end;
+$$;
+
+comment on function pgmq.purge_queue(text) is
+    'Delete every message of a queue, visible or not, and leave its archive; returns how many there were.';
+revoke execute on function pgmq.purge_queue(text) from public;
+grant execute on function pgmq.purge_queue(text) to sluice_admin;

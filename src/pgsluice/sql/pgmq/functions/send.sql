@@ -1,0 +1,85 @@
+-- The form with headers and a time does the work; the others fill in what they leave out. They count delays
+-- from clock_timestamp(): now() is the start of the transaction, where a delay would already be partly spent.
+create or replace function pgmq.send(queue_name text, msg jsonb, headers jsonb, delay timestamptz)
+returns setof bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers) values ($1, $2, $3) returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using delay, msg, headers;
+end;
+$$;
+
+comment on function pgmq.send(text, jsonb, jsonb, timestamptz) is
+    'Append one message, visible from the given time on; returns its msg_id.';
+revoke execute on function pgmq.send(text, jsonb, jsonb, timestamptz) from public;
+grant execute on function pgmq.send(text, jsonb, jsonb, timestamptz) to sluice_admin, sluice_writer;
+
+create or replace function pgmq.send(queue_name text, msg jsonb)
+returns setof bigint
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select pgmq.send(queue_name, msg, null::jsonb, clock_timestamp());
+$$;
+
+comment on function pgmq.send(text, jsonb) is
+    'Append one message, visible at once; returns its msg_id.';
+revoke execute on function pgmq.send(text, jsonb) from public;
+grant execute on function pgmq.send(text, jsonb) to sluice_admin, sluice_writer;
+
+create or replace function pgmq.send(queue_name text, msg jsonb, headers jsonb)
+returns setof bigint
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select pgmq.send(queue_name, msg, headers, clock_timestamp());
+$$;
+
+comment on function pgmq.send(text, jsonb, jsonb) is
+    'Append one message with headers, visible at once; returns its msg_id.';
+revoke execute on function pgmq.send(text, jsonb, jsonb) from public;
+grant execute on function pgmq.send(text, jsonb, jsonb) to sluice_admin, sluice_writer;
+
+create or replace function pgmq.send(queue_name text, msg jsonb, delay integer)
+returns setof bigint
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select pgmq.send(queue_name, msg, null::jsonb, clock_timestamp() + make_interval(secs => delay));
+$$;
+
+comment on function pgmq.send(text, jsonb, integer) is
+    'Append one message, visible after delay seconds; returns its msg_id.';
+revoke execute on function pgmq.send(text, jsonb, integer) from public;
+grant execute on function pgmq.send(text, jsonb, integer) to sluice_admin, sluice_writer;
+
+create or replace function pgmq.send(queue_name text, msg jsonb, delay timestamptz)
+returns setof bigint
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select pgmq.send(queue_name, msg, null::jsonb, delay);
+$$;
+
+comment on function pgmq.send(text, jsonb, timestamptz) is
+    'Append one message, visible from the given time on; returns its msg_id.';
+revoke execute on function pgmq.send(text, jsonb, timestamptz) from public;
+grant execute on function pgmq.send(text, jsonb, timestamptz) to sluice_admin, sluice_writer;
+
+create or replace function pgmq.send(queue_name text, msg jsonb, headers jsonb, delay integer)
+returns setof bigint
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select pgmq.send(queue_name, msg, headers, clock_timestamp() + make_interval(secs => delay));
+$$;
+
+comment on function pgmq.send(text, jsonb, jsonb, integer) is
+    'Append one message with headers, visible after delay seconds; returns its msg_id.';
+revoke execute on function pgmq.send(text, jsonb, jsonb, integer) from public;
+grant execute on function pgmq.send(text, jsonb, jsonb, integer) to sluice_admin, sluice_writer;

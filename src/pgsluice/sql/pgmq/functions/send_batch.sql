@@ -1,0 +1,106 @@
+-- The form with headers and a time does the work; the others fill in what they leave out.
+create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay timestamptz)
+returns setof bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_msgs_length integer := coalesce(array_length(msgs, 1), 0);
+    v_headers_length integer := coalesce(array_length(headers, 1), 0);
+begin
+    if v_msgs_length = 0 then
+        raise exception using
+            message = 'msgs cannot be NULL or empty',
+            hint = 'send at least one message';
+    end if;
+    if headers is not null and v_headers_length <> v_msgs_length then
+        raise exception using
+            message = format(
+                'headers array length (%s) must match msgs array length (%s)', v_headers_length, v_msgs_length
+            ),
+            hint = 'give one element of headers for each message, null for none';
+    end if;
+
+    -- The ids follow the array because the rows are inserted in its order. A null array of headers has no
+    -- elements, and unnest fills the shorter side with nulls.
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers)
+         select $1, item.message, item.headers
+         from unnest($2, $3) with ordinality as item (message, headers, position)
+         order by item.position
+         returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using delay, msgs, headers;
+end;
+$$;
+
+comment on function pgmq.send_batch(text, jsonb[], jsonb[], timestamptz) is
+    'Append messages in the order of the array, visible from the given time on; returns their msg_ids in that order.';
+revoke execute on function pgmq.send_batch(text, jsonb[], jsonb[], timestamptz) from public;
+grant execute on function pgmq.send_batch(text, jsonb[], jsonb[], timestamptz) to sluice_admin, sluice_writer;
+
+create or replace function pgmq.send_batch(queue_name text, msgs jsonb[])
+returns setof bigint
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select pgmq.send_batch(queue_name, msgs, null::jsonb[], clock_timestamp());
+$$;
+
+comment on function pgmq.send_batch(text, jsonb[]) is
+    'Append messages in the order of the array, visible at once; returns their msg_ids in that order.';
+revoke execute on function pgmq.send_batch(text, jsonb[]) from public;
+grant execute on function pgmq.send_batch(text, jsonb[]) to sluice_admin, sluice_writer;
+
+create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[])
+returns setof bigint
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select pgmq.send_batch(queue_name, msgs, headers, clock_timestamp());
+$$;
+
+comment on function pgmq.send_batch(text, jsonb[], jsonb[]) is
+    'Append messages with headers, one element for each message, visible at once; returns their msg_ids.';
+revoke execute on function pgmq.send_batch(text, jsonb[], jsonb[]) from public;
+grant execute on function pgmq.send_batch(text, jsonb[], jsonb[]) to sluice_admin, sluice_writer;
+
+create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], delay integer)
+returns setof bigint
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select pgmq.send_batch(queue_name, msgs, null::jsonb[], clock_timestamp() + make_interval(secs => delay));
+$$;
+
+comment on function pgmq.send_batch(text, jsonb[], integer) is
+    'Append messages, visible after delay seconds; returns their msg_ids.';
+revoke execute on function pgmq.send_batch(text, jsonb[], integer) from public;
+grant execute on function pgmq.send_batch(text, jsonb[], integer) to sluice_admin, sluice_writer;
+
+create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], delay timestamptz)
+returns setof bigint
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select pgmq.send_batch(queue_name, msgs, null::jsonb[], delay);
+$$;
+
+comment on function pgmq.send_batch(text, jsonb[], timestamptz) is
+    'Append messages, visible from the given time on; returns their msg_ids.';
+revoke execute on function pgmq.send_batch(text, jsonb[], timestamptz) from public;
+grant execute on function pgmq.send_batch(text, jsonb[], timestamptz) to sluice_admin, sluice_writer;
+
+create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay integer)
+returns setof bigint
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select pgmq.send_batch(queue_name, msgs, headers, clock_timestamp() + make_interval(secs => delay));
+$$;
+
+comment on function pgmq.send_batch(text, jsonb[], jsonb[], integer) is
+    'Append messages with headers, visible after delay seconds; returns their msg_ids.';
+revoke execute on function pgmq.send_batch(text, jsonb[], jsonb[], integer) from public;
+grant execute on function pgmq.send_batch(text, jsonb[], jsonb[], integer) to sluice_admin, sluice_writer;

@@ -1,0 +1,63 @@
+create or replace function pgq.create_queue(i_queue_name text)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_id integer;
+    v_parent text;
+    v_event_seq text;
+    v_tick_seq text;
+    v_ntables integer;
+    v_table text;
+begin
+    if i_queue_name is null then
+        raise exception using
+            errcode = '22004',
+            message = 'Invalid NULL value',
+            hint = 'give the event log a name';
+    end if;
+
+    -- One creation of this name at a time, so that the second one sees the first one's row.
+    perform pg_advisory_xact_lock(hashtextextended('pgq.queue_' || i_queue_name, 0));
+    perform from pgq.queue as q where q.queue_name = i_queue_name;
+    if found then
+        return 0;
+    end if;
+
+    v_queue_id := nextval('pgq.queue_queue_id_seq');
+    v_parent := format('event_%s', v_queue_id);
+    v_event_seq := v_parent || '_id_seq';
+    v_tick_seq := v_parent || '_tick_seq';
+
+    insert into pgq.queue (queue_id, queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq)
+    values (
+        v_queue_id, i_queue_name,
+        'pgq.' || v_parent, 'pgq.' || v_event_seq, 'pgq.' || v_tick_seq
+    )
+    returning queue_ntables into v_ntables;
+
+    execute format('create sequence pgq.%I', v_tick_seq);
+    execute format('create sequence pgq.%I', v_event_seq);
+    execute format('create table pgq.%I () inherits (pgq.event_template)', v_parent);
+    for v_number in 0 .. v_ntables - 1
+    loop
+        v_table := v_parent || '_' || v_number;
+        execute format('create table pgq.%I () inherits (pgq.%I)', v_table, v_parent);
+        execute format(
+            'alter table pgq.%I alter column ev_id set default nextval(%L)', v_table, 'pgq.' || v_event_seq
+        );
+        execute format('create index %I on pgq.%I (ev_txid)', v_table || '_txid_idx', v_table);
+    end loop;
+
+    perform pgq._grant_queue(v_queue_id);
+    perform pgq.ticker(i_queue_name);
+    return 1;
+end;
+$$;
+
+comment on function pgq.create_queue(text) is
+    'Create an event log with its first tick; 1 when created, 0 when it existed.';
+revoke execute on function pgq.create_queue(text) from public;
+grant execute on function pgq.create_queue(text) to sluice_admin;

@@ -1,0 +1,78 @@
+create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_id integer;
+    v_event_table name;
+begin
+    -- The row lock makes a registration that runs at this moment wait, and then fail.
+    select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = x_queue_name for update;
+    if not found then
+        raise exception using
+            errcode = 'PQ001',
+            message = 'No such event queue',
+            detail = format('There is no event log %L.', x_queue_name),
+            hint = 'look at pgq.get_queue_info() for the ones there are';
+    end if;
+
+    if x_force then
+        perform pgq.unregister_consumer(x_queue_name, c.co_name)
+        from pgq.subscription as s
+        join pgq.consumer as c on c.co_id = s.sub_consumer
+        where s.sub_queue = v_queue_id;
+    else
+        perform from pgq.subscription as s where s.sub_queue = v_queue_id;
+        if found then
+            raise exception using
+                errcode = 'PQ005',
+                message = 'cannot drop queue, consumers still attached',
+                detail = (
+                    select format('The consumers of %L: %s.', x_queue_name, string_agg(c.co_name, ', ' order by c.co_name))
+                    from pgq.subscription as s
+                    join pgq.consumer as c on c.co_id = s.sub_consumer
+                    where s.sub_queue = v_queue_id
+                ),
+                hint = format('unregister them, or call pgq.drop_queue(%L, true)', x_queue_name);
+        end if;
+    end if;
+
+    -- The children first, then their parent: it comes last in this order.
+    for v_event_table in
+        select c.relname
+        from pg_class as c
+        where c.relnamespace = 'pgq'::regnamespace
+          and c.relkind = 'r'
+          and c.relname ~ format('^event_%s(_[0-9]+)?$', v_queue_id)
+        order by length(c.relname) desc, c.relname
+    loop
+        execute format('drop table pgq.%I', v_event_table);
+    end loop;
+    delete from pgq.tick as t where t.tick_queue = v_queue_id;
+    delete from pgq.queue as q where q.queue_id = v_queue_id;
+    execute format('drop sequence pgq.%I', format('event_%s_id_seq', v_queue_id));
+    execute format('drop sequence pgq.%I', format('event_%s_tick_seq', v_queue_id));
+    return 1;
+end;
+$$;
+
+comment on function pgq.drop_queue(text, boolean) is
+    'Drop an event log with its events; with force also its consumers, without it they make it fail. Returns 1.';
+revoke execute on function pgq.drop_queue(text, boolean) from public;
+grant execute on function pgq.drop_queue(text, boolean) to sluice_admin;
+
+create or replace function pgq.drop_queue(x_queue_name text)
+returns integer
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select pgq.drop_queue(x_queue_name, false);
+$$;
+
+comment on function pgq.drop_queue(text) is
+    'Drop an event log that has no consumers; returns 1.';
+revoke execute on function pgq.drop_queue(text) from public;
+grant execute on function pgq.drop_queue(text) to sluice_admin;

@@ -1,0 +1,64 @@
+create or replace function pgq.get_queue_info(
+    i_queue_name text,
+    out queue_name text, out queue_ntables integer, out queue_cur_table integer, out queue_rotation_period interval,
+    out queue_switch_time timestamptz, out queue_external_ticker boolean, out queue_ticker_paused boolean,
+    out queue_ticker_max_count integer, out queue_ticker_max_lag interval, out queue_ticker_idle_period interval,
+    out ticker_lag interval, out ev_per_sec double precision, out ev_new bigint, out last_tick_id bigint
+)
+returns setof record
+language sql
+stable
+security definer -- the number of new events is in a sequence that PUBLIC may not read
+set search_path = pg_catalog, pg_temp
+as $$
+    select q.queue_name, q.queue_ntables, q.queue_cur_table, q.queue_rotation_period, q.queue_switch_time,
+        q.queue_external_ticker, q.queue_ticker_paused, q.queue_ticker_max_count, q.queue_ticker_max_lag,
+        q.queue_ticker_idle_period,
+        clock_timestamp() - latest.tick_time,
+        (latest.tick_event_seq - earlier.tick_event_seq)
+            / nullif(extract(epoch from latest.tick_time - earlier.tick_time), 0)::double precision,
+        pgq._event_seq(q.queue_id) - latest.tick_event_seq,
+        latest.tick_id
+    from pgq.queue as q
+    left join lateral (
+        select t.tick_id, t.tick_time, t.tick_event_seq
+        from pgq.tick as t
+        where t.tick_queue = q.queue_id
+        order by t.tick_id desc
+        limit 1
+    ) as latest on true
+    left join lateral (
+        select t.tick_time, t.tick_event_seq
+        from pgq.tick as t
+        where t.tick_queue = q.queue_id
+          and t.tick_id between latest.tick_id - 20 and latest.tick_id - 1
+        order by t.tick_id
+        limit 1
+    ) as earlier on true
+    where i_queue_name is null or q.queue_name = i_queue_name
+    order by q.queue_name;
+$$;
+
+comment on function pgq.get_queue_info(text) is
+    'Settings and state of one event log, or of all when the name is null; ev_per_sec is over the last 20 ticks.';
+revoke execute on function pgq.get_queue_info(text) from public;
+grant execute on function pgq.get_queue_info(text) to public;
+
+create or replace function pgq.get_queue_info(
+    out queue_name text, out queue_ntables integer, out queue_cur_table integer, out queue_rotation_period interval,
+    out queue_switch_time timestamptz, out queue_external_ticker boolean, out queue_ticker_paused boolean,
+    out queue_ticker_max_count integer, out queue_ticker_max_lag interval, out queue_ticker_idle_period interval,
+    out ticker_lag interval, out ev_per_sec double precision, out ev_new bigint, out last_tick_id bigint
+)
+returns setof record
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select * from pgq.get_queue_info(null);
+$$;
+
+comment on function pgq.get_queue_info() is
+    'Settings and state of every event log, by name.';
+revoke execute on function pgq.get_queue_info() from public;
+grant execute on function pgq.get_queue_info() to public;

@@ -1,0 +1,146 @@
+-- A batch is what is visible in one tick's snapshot and not in the tick's before it. Each committed event is
+-- in exactly one batch as long as the ticks are in snapshot order, and only then. So:
+--   1. one session at a time may tick a log: the lock is taken in a statement of its own, before the statement
+--      whose snapshot becomes the tick, and belongs to the transaction;
+--   2. every statement must have a snapshot of its own, which only READ COMMITTED gives;
+--   3. a snapshot that is behind the last tick's is refused: it is what a restored dump would bring.
+create or replace function pgq.ticker(i_queue_name text)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_lock_class constant integer := 1885827956; -- 'pgqt': keeps our keys apart from other advisory locks
+    v_queue record;
+    v_last record;
+    v_lag interval;
+    v_events bigint;
+    v_tick record;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('cannot tick event log %L in a %s transaction', i_queue_name, current_setting('transaction_isolation')),
+            detail = 'Its snapshot is from the start of the transaction and may be older than the last tick.',
+            hint = 'call the ticker in a READ COMMITTED transaction';
+    end if;
+
+    select q.queue_id, q.queue_tick_seq, q.queue_external_ticker, q.queue_ticker_paused,
+        q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period
+    into v_queue
+    from pgq.queue as q
+    where q.queue_name = i_queue_name;
+    if not found then
+        raise exception using
+            errcode = 'PQ001',
+            message = 'no such queue',
+            detail = format('There is no event log %L.', i_queue_name),
+            hint = format('create it with pgq.create_queue(%L)', i_queue_name);
+    end if;
+    if v_queue.queue_external_ticker then
+        raise exception using
+            errcode = 'PQ004',
+            message = 'This queue has external tick source.',
+            detail = format('The event log is %L.', i_queue_name),
+            hint = 'set queue_external_ticker to false in pgq.queue to tick it here';
+    end if;
+    if v_queue.queue_ticker_paused then
+        raise exception using
+            errcode = 'PQ004',
+            message = 'Ticker has been paused for this queue',
+            detail = format('The event log is %L.', i_queue_name),
+            hint = 'set queue_ticker_paused to false in pgq.queue';
+    end if;
+
+    if not pg_try_advisory_xact_lock(v_lock_class, v_queue.queue_id) then
+        return null; -- somebody else ticks this log right now
+    end if;
+
+    select t.tick_id, t.tick_time, t.tick_event_seq, t.tick_snapshot, t.tick_time - before.tick_time as gap
+    into v_last
+    from pgq.tick as t
+    left join lateral (
+        select b.tick_time
+        from pgq.tick as b
+        where b.tick_queue = t.tick_queue and b.tick_id < t.tick_id
+        order by b.tick_id desc
+        limit 1
+    ) as before on true
+    where t.tick_queue = v_queue.queue_id
+    order by t.tick_id desc
+    limit 1;
+
+    if v_last.tick_id is not null then
+        v_lag := clock_timestamp() - v_last.tick_time;
+        v_events := pgq._event_seq(v_queue.queue_id) - v_last.tick_event_seq;
+        if v_events > 0 then
+            if v_events < v_queue.queue_ticker_max_count and v_lag < v_queue.queue_ticker_max_lag then
+                return null;
+            end if;
+        -- Nothing new by number, but transactions that were open at the last tick may have committed since:
+        -- look again at growing distances.
+        elsif v_lag < v_queue.queue_ticker_max_lag / 2
+            or (v_lag < v_queue.queue_ticker_idle_period and v_lag < 2 * v_last.gap)
+        then
+            return null;
+        end if;
+    end if;
+
+    -- The number is read before the snapshot: whatever was counted and committed is in the snapshot.
+    v_events := pgq._event_seq(v_queue.queue_id);
+    insert into pgq.tick (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
+    values (
+        v_queue.queue_id, nextval(v_queue.queue_tick_seq::regclass), clock_timestamp(), pg_current_snapshot(), v_events
+    )
+    returning tick_id, tick_snapshot into v_tick;
+
+    if pg_snapshot_xmin(v_tick.tick_snapshot) < pg_snapshot_xmin(v_last.tick_snapshot)
+        or pg_snapshot_xmax(v_tick.tick_snapshot) < pg_snapshot_xmax(v_last.tick_snapshot)
+    then
+        raise exception using
+            errcode = 'PQ004',
+            message = format(
+                'Invalid PgQ state: old xmin=%s, old xmax=%s, cur txid=%s',
+                pg_snapshot_xmin(v_last.tick_snapshot), pg_snapshot_xmax(v_last.tick_snapshot), pg_current_xact_id()
+            ),
+            detail = format('The snapshot is behind the last tick of event log %L: its ticks are from another server.', i_queue_name),
+            hint = 'this is a restored dump: drop the log and create it again once its events are no longer needed';
+    end if;
+    return v_tick.tick_id;
+end;
+$$;
+
+comment on function pgq.ticker(text) is
+    'Tick one event log if it is time; returns the tick_id, or null when it is not time or another session ticks it.';
+revoke execute on function pgq.ticker(text) from public;
+grant execute on function pgq.ticker(text) to sluice_admin;
+
+create or replace function pgq.ticker()
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_name text;
+    v_ticked bigint := 0;
+begin
+    for v_queue_name in
+        select q.queue_name
+        from pgq.queue as q
+        where not q.queue_external_ticker and not q.queue_ticker_paused
+        order by q.queue_name
+    loop
+        if pgq.ticker(v_queue_name) is not null then
+            v_ticked := v_ticked + 1;
+        end if;
+    end loop;
+    return v_ticked;
+end;
+$$;
+
+comment on function pgq.ticker() is
+    'Tick every event log whose time it is; returns how many were ticked.';
+revoke execute on function pgq.ticker() from public;
+grant execute on function pgq.ticker() to sluice_admin;

@@ -1,0 +1,131 @@
+/*
+ * The events between two ticks as queries that can run at the same time.
+ *
+ * A tick holds a snapshot. An event lies between ticks A and B when its transaction is visible in B and
+ * not in A. Tested row by row this reads the whole log; instead:
+ *
+ *   - a transaction from xmax(A) on had not begun at A, so it is not visible in A. Those visible in B
+ *     are below xmax(B). This range of the index on ev_txid is cut into slices;
+ *   - a transaction below xmax(A) that is not visible in A is in A's list of running ones, xip(A). Those
+ *     that ended between A and B are few, and are looked up one by one. They go with the first slice.
+ *
+ * Nothing else can be visible in B and not in A. The queries hold the snapshots as literals, so they give
+ * the same rows whenever they run, as long as the log keeps the events.
+ *
+ * pgq._events_between_sql explains the same difference in one piece.
+ *
+ * Calls: nothing. Reads: pgq.queue, pgq.tick.
+ */
+create or replace function sluice.log_slices(
+    queue_name text,
+    from_tick bigint,
+    to_tick bigint,
+    slice_count integer,
+    slice_events_min bigint,
+    columns text[]
+)
+returns table (slice integer, query text)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue record;
+    v_from record;
+    v_to record;
+    v_columns text;
+    v_condition text;
+    v_late xid8[];
+    v_low bigint;
+    v_high bigint;
+    v_count bigint;
+begin
+    select q.queue_id, q.queue_data_pfx
+    into v_queue
+    from pgq.queue as q
+    where q.queue_name = log_slices.queue_name;
+    if not found then
+        raise exception using
+            errcode = 'PQ001',
+            message = format('event log %L does not exist', queue_name),
+            hint = format('create it with pgq.create_queue(%L)', queue_name);
+    end if;
+    if to_tick <= from_tick then
+        return;
+    end if;
+
+    select t.tick_snapshot, t.tick_event_seq
+    into v_from
+    from pgq.tick as t
+    where t.tick_queue = v_queue.queue_id
+      and t.tick_id = from_tick;
+    if found then
+        select t.tick_snapshot, t.tick_event_seq
+        into v_to
+        from pgq.tick as t
+        where t.tick_queue = v_queue.queue_id
+          and t.tick_id = to_tick;
+    end if;
+    if not found then
+        raise exception using
+            errcode = 'PQ004',
+            message = format(
+                'event log %L no longer keeps ticks %s and %s', queue_name, from_tick, to_tick
+            ),
+            detail = 'The events between them may be gone.',
+            hint = 'set failOnDataLoss to false to go on from the oldest tick that is kept';
+    end if;
+
+    -- xid8 is unknown to most clients: its number is a bigint.
+    select string_agg(
+        case
+            when k.name = 'ev_txid' then 'ev.ev_txid::text::bigint as ev_txid'
+            else format('ev.%I', k.name)
+        end,
+        ', ' order by k.position
+    )
+    into v_columns
+    from unnest(columns) with ordinality as k (name, position);
+
+    v_condition := format(
+        'ev.ev_owner is null and pg_catalog.pg_visible_in_snapshot(ev.ev_txid, %L::pg_catalog.pg_snapshot)',
+        v_to.tick_snapshot
+    );
+    select array_agg(running.xid)
+    into v_late
+    from pg_snapshot_xip(v_from.tick_snapshot) as running (xid)
+    where pg_visible_in_snapshot(running.xid, v_to.tick_snapshot);
+
+    v_low := pg_snapshot_xmax(v_from.tick_snapshot)::text::bigint;
+    v_high := pg_snapshot_xmax(v_to.tick_snapshot)::text::bigint;
+    v_count := greatest(1, least(
+        slice_count,
+        v_high - v_low,
+        1 + (v_to.tick_event_seq - v_from.tick_event_seq) / slice_events_min
+    ));
+    return query
+        select s.number::integer,
+            format(
+                'select %s from %s as ev where ev.ev_txid >= %L::pg_catalog.xid8'
+                ' and ev.ev_txid < %L::pg_catalog.xid8 and %s',
+                v_columns, v_queue.queue_data_pfx,
+                v_low + (v_high - v_low) * (s.number - 1) / v_count,
+                v_low + (v_high - v_low) * s.number / v_count,
+                v_condition
+            )
+            || case
+                when s.number = 1 and v_late is not null then format(
+                    ' union all select %s from %s as ev where ev.ev_txid = any (%L::pg_catalog.xid8[]) and %s',
+                    v_columns, v_queue.queue_data_pfx, v_late, v_condition
+                )
+                else ''
+            end
+        from generate_series(1, v_count) as s (number)
+        order by s.number;
+end;
+$$;
+
+comment on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) is
+    'Queries that together give the events after from_tick up to to_tick, each once, the same at any time.';
+revoke execute on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) from public;
+grant execute on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) to sluice_reader;

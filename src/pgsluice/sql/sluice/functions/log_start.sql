@@ -1,0 +1,75 @@
+-- Security definer: a reader may move its own position, but may not write into pgq.subscription.
+create or replace function sluice.log_start(queue_name text, consumer_name text, starting text)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_id integer;
+    v_tick_id bigint;
+    v_position bigint;
+begin
+    select q.queue_id
+    into v_queue_id
+    from pgq.queue as q
+    where q.queue_name = log_start.queue_name;
+    if not found then
+        raise exception using
+            errcode = 'PQ001',
+            message = format('event log %L does not exist', queue_name),
+            hint = format('create it with pgq.create_queue(%L)', queue_name);
+    end if;
+
+    -- Registered first: from here on no rotation can take the ticks away that are looked at below.
+    if consumer_name is not null then
+        perform pgq.register_consumer(queue_name, consumer_name);
+        select s.sub_last_tick
+        into v_position
+        from pgq.subscription as s
+        join pgq.consumer as c on c.co_id = s.sub_consumer
+        where s.sub_queue = v_queue_id
+          and c.co_name = consumer_name
+        for update of s;
+    end if;
+
+    if starting = 'earliest' then
+        select min(t.tick_id) into v_tick_id from pgq.tick as t where t.tick_queue = v_queue_id;
+    elsif starting = 'latest' then
+        -- A registered consumer stands where 'latest' was when it was asked first. Asked again, after a
+        -- crash before the first commit, the answer must be the same.
+        select coalesce(v_position, max(t.tick_id))
+        into v_tick_id
+        from pgq.tick as t
+        where t.tick_queue = v_queue_id;
+    else
+        select t.tick_id
+        into v_tick_id
+        from pgq.tick as t
+        where t.tick_queue = v_queue_id
+          and t.tick_id = starting::bigint;
+    end if;
+    if v_tick_id is null then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('event log %L keeps no tick %s', queue_name, starting),
+            hint = 'start from earliest, the oldest tick that is kept';
+    end if;
+
+    -- Asked for a place before its own, a consumer goes back, so that what it is about to read stays.
+    if v_position > v_tick_id then
+        update pgq.subscription as s
+        set sub_last_tick = v_tick_id, sub_next_tick = null, sub_batch = null
+        from pgq.consumer as c
+        where c.co_id = s.sub_consumer
+          and s.sub_queue = v_queue_id
+          and c.co_name = consumer_name;
+    end if;
+    return v_tick_id;
+end;
+$$;
+
+comment on function sluice.log_start(text, text, text) is
+    'The tick to start reading at: earliest, latest or a tick''s number; a consumer given is registered, and holds it.';
+revoke execute on function sluice.log_start(text, text, text) from public;
+grant execute on function sluice.log_start(text, text, text) to sluice_reader;

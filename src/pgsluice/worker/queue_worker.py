@@ -1,0 +1,188 @@
+"""Claims messages, calls a handler, and acknowledges in the handler's own transaction."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+from pgsluice.client import Message, WorkQueue
+from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError, translate
+from pgsluice.worker.retry import Retry
+
+Handler = Callable[[psycopg.Connection[Any], Message], None]
+
+_log = logging.getLogger(__name__)
+_RECONNECT_DELAY_MAX_S = 30.0
+
+
+class _LostClaimError(Exception):
+    """The message was acknowledged by somebody else while the handler ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What became of the messages of one `run_once`."""
+
+    archived: int = 0
+    retried: int = 0
+    dead: int = 0
+    lost: int = 0
+
+    @property
+    def claimed(self) -> int:
+        """How many messages were claimed."""
+        return self.archived + self.retried + self.dead + self.lost
+
+
+class QueueWorker:
+    """Run a handler for the messages of a work queue.
+
+    The handler gets a connection in an open transaction, and the message is archived in that same transaction: what
+    the handler writes there has an exactly-once effect, although delivery is at least once. When the handler raises,
+    its writes are rolled back and the message is tried again after a delay, or goes to the dead letters after the
+    last attempt. When the process dies, the message becomes visible again after the visibility timeout.
+
+    An attempt is a delivery (`read_ct`): one that ends with the process counts, so a message that kills its worker
+    ends among the dead letters too.
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool[Any],
+        queue_name: str,
+        handler: Handler,
+        *,
+        qty: int = 10,
+        visibility_timeout_s: int = 30,
+        poll_interval_s: float = 0.1,
+        retry: Retry | None = None,
+    ) -> None:
+        """Prepare a worker; nothing is claimed yet.
+
+        Args:
+            pool: Gives the connections; one at a time is used.
+            queue_name: An existing queue.
+            handler: Called with a connection in a transaction, and the message. It must not commit or roll back.
+            qty: The most messages to claim at once, 1 or more. They are handled one after the other.
+            visibility_timeout_s: For how long they are hidden; must exceed the time that `qty` handlers take. A
+                message whose handler would start later is left to whoever claims it next.
+            poll_interval_s: Seconds between two looks at an empty queue.
+            retry: When to try again and when to give up.
+        """
+        if qty < 1:
+            raise ArgumentError(f"qty is {qty}; use 1 or more")
+        if visibility_timeout_s < 1:
+            raise ArgumentError(
+                f"visibility_timeout_s is {visibility_timeout_s}; use 1 or more seconds"
+            )
+        self._pool = pool
+        self._queue = WorkQueue(pool)
+        self._queue_name = queue_name
+        self._handler = handler
+        self._qty = qty
+        self._visibility_timeout_s = visibility_timeout_s
+        self._poll_interval_s = poll_interval_s
+        self._retry = retry or Retry()
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until `stop` is set; the message in hand is finished first.
+
+        A lost connection is waited out, with growing delays; it never ends the loop.
+
+        Raises:
+            SluiceError: What waiting does not mend, such as a queue that does not exist.
+        """
+        delay_s = 0.0
+        while not stop.is_set():
+            try:
+                done = self.run_once(stop)
+            except (ConnectionFailedError, RetryableError) as error:
+                delay_s = min(_RECONNECT_DELAY_MAX_S, max(0.1, delay_s * 2))
+                _log.warning("queue %s: %s; again in %.1f s", self._queue_name, error, delay_s)
+                stop.wait(delay_s)
+                continue
+            delay_s = 0.0
+            if done.claimed == 0:
+                stop.wait(self._poll_interval_s)
+
+    def run_once(self, stop: threading.Event | None = None) -> Round:
+        """Claim once and handle what was claimed.
+
+        Args:
+            stop: When it is set, messages not yet started are given back at once.
+
+        Returns:
+            What became of them; `claimed` is 0 when the queue had no visible message.
+
+        Raises:
+            SluiceError: The server failed; unfinished messages become visible after the visibility timeout.
+        """
+        # Measured from before the claim, so that our clock never grants more than the server did.
+        deadline = time.monotonic() + self._visibility_timeout_s
+        messages = self._queue.read(self._queue_name, self._visibility_timeout_s, self._qty)
+        counts = {"archived": 0, "retried": 0, "dead": 0, "lost": 0}
+        for position, message in enumerate(messages):
+            if stop is not None and stop.is_set():
+                self._give_back(messages[position:])
+                break
+            if time.monotonic() >= deadline:
+                counts["lost"] += len(messages) - position
+                break
+            counts[self._handle(message)] += 1
+        return Round(**counts)
+
+    def _handle(self, message: Message) -> str:
+        if message.read_ct > self._retry.max_attempts:
+            # Its handler was started that often and nobody ever answered: it kills its workers.
+            return self._reject(message, "delivered too often without an answer", None)
+        try:
+            with self._pool.connection() as connection, connection.transaction():
+                self._handler(connection, message)
+                if not WorkQueue(connection).archive(self._queue_name, message.msg_id):
+                    raise _LostClaimError  # noqa: TRY301 - it must leave the transaction to roll it back
+        except _LostClaimError:
+            return "lost"
+        except Exception as error:
+            if isinstance(error, psycopg.Error):
+                meaning = translate(error)
+                if isinstance(meaning, ConnectionFailedError):
+                    raise meaning from error  # not the message's fault: back after the visibility timeout
+            return self._failed(message, error)
+        return "archived"
+
+    def _failed(self, message: Message, error: Exception) -> str:
+        if self._retry.is_last(message.read_ct):
+            reason = f"failed {message.read_ct} times, last with {type(error).__name__}"
+            return self._reject(message, reason, "".join(traceback.format_exception(error)))
+        _log.info(
+            "queue %s: message %d failed, attempt %d of %d: %s",
+            *(self._queue_name, message.msg_id, message.read_ct, self._retry.max_attempts),
+            type(error).__name__,
+        )
+        delay_s = self._retry.delay_s(message.read_ct)
+        return "retried" if self._release(message, delay_s) else "lost"
+
+    def _reject(self, message: Message, reason: str, error: str | None) -> str:
+        rejected = self._queue.reject(
+            self._queue_name,
+            message.msg_id,
+            message.read_ct,
+            reason,
+            error.replace("\x00", "\\x00") if error else None,
+        )
+        return "dead" if rejected else "lost"
+
+    def _release(self, message: Message, delay_s: int) -> bool:
+        return self._queue.release(self._queue_name, message.msg_id, message.read_ct, delay=delay_s)
+
+    def _give_back(self, messages: list[Message]) -> None:
+        for message in messages:
+            self._release(message, 0)
