@@ -7,6 +7,7 @@ else the embedded server.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,14 @@ from pgsluice.settings import Settings
 
 # Any one of them says *where* the server is; PGUSER or PGPASSWORD alone do not.
 _LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
-_SECRET_KEYWORDS = ("password", "sslpassword", "passfile")
+_SECRET_KEYWORDS = (
+    "password",
+    "sslpassword",
+    "passfile",
+    "scram_client_key",
+    "scram_server_key",
+    "oauth_client_secret",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +131,20 @@ def connection_failed(error: psycopg.OperationalError, target: Target) -> Connec
 
 
 def _checked(dsn: str, source: str) -> Target:
-    try:
-        conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
-        # libpq's own message quotes the text, password and all: it must not be chained either.
+    if not _can_be_parsed(dsn):
+        # Raised out here: libpq's own error quotes the text, password and all, and must not be in the context.
         raise ConfigurationError(
             f"the DSN from {source} cannot be parsed; use postgresql://user:password@host:port/database "
             "with special characters percent-encoded"
-        ) from None
+        )
     return Target(dsn, source)
+
+
+def _can_be_parsed(dsn: str) -> bool:
+    try:
+        conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return False
+    # libpq ends the password at the first @ and takes what follows for the host, which is shown to people.
+    authority = re.match(r"postgres(?:ql)?://([^/?]*)", dsn)
+    return authority is None or authority[1].count("@") <= 1

@@ -37,7 +37,7 @@ def embedded() -> None:
     """
 
 
-@embedded.command()
+@embedded.command(short_help="Start the server; no harm when it runs.")
 @_version_option
 @_data_option
 @click.option(
@@ -57,7 +57,7 @@ def start(version: str | None, data: Path | None, tcp: bool) -> None:
     click.echo(f"PostgreSQL {server.version} runs on {server.data}")
 
 
-@embedded.command()
+@embedded.command(short_help="Stop the server.")
 @_version_option
 @_data_option
 @click.option(
@@ -65,7 +65,7 @@ def start(version: str | None, data: Path | None, tcp: bool) -> None:
     type=click.Choice(["fast", "immediate"]),
     default="fast",
     show_default=True,
-    help="fast ends sessions and writes everything; immediate just ends, and the next start recovers.",
+    help="fast ends sessions and writes everything; immediate just ends: the next start recovers.",
 )
 def stop(version: str | None, data: Path | None, mode: str) -> None:
     """Stop the server; no harm when it does not run."""
@@ -74,7 +74,7 @@ def stop(version: str | None, data: Path | None, mode: str) -> None:
     click.echo(f"PostgreSQL {server.version} on {server.data} is stopped")
 
 
-@embedded.command()
+@embedded.command(short_help="Say whether it runs, and where.")
 @_version_option
 @_data_option
 @json_option
@@ -106,7 +106,7 @@ def status(version: str | None, data: Path | None, as_json: bool) -> None:
         sys.exit(EXIT_DIFFERENCE)
 
 
-@embedded.command()
+@embedded.command(short_help="Print its address.")
 @_version_option
 @_data_option
 @click.option(
@@ -126,7 +126,8 @@ def url(version: str | None, data: Path | None, tcp: bool, database: str) -> Non
 
 
 @embedded.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+    short_help="Open psql on it.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @_version_option
 @_data_option

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Event
@@ -12,11 +12,11 @@ from typing import Any, Self
 
 import psycopg
 from psycopg import conninfo
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import class_row
 
 from pgsluice import connection
 from pgsluice.connection import Target
-from pgsluice.demo.statements import statement
+from pgsluice.demo.statements import one_value, statement
 from pgsluice.errors import ConfigurationError, PrivilegeError, SluiceError
 
 DATABASE = "pgsluice_demo"
@@ -65,7 +65,6 @@ class DemoDatabase:
         self.target = _with_database(target, DATABASE)
         named = conninfo.conninfo_to_dict(target.conninfo).get("dbname")
         self._maintenance = _with_database(target, "postgres") if named == DATABASE else target
-        self._admin: psycopg.Connection[Any] | None = None
 
     @property
     def conninfo(self) -> str:
@@ -97,8 +96,7 @@ class DemoDatabase:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._admin is not None:
-            self._admin.close()
+        self._admin.close()
 
     def connect(self, part: str = "") -> psycopg.Connection[Any]:
         """Open a connection to the demo's database, in autocommit.
@@ -118,11 +116,13 @@ class DemoDatabase:
         if not self._ask("database_exists"):
             return None
         with self.connect() as reader:
-            if reader.execute(statement("run_exists"), prepare=False).fetchone() == (True,):
-                return reader.cursor(row_factory=class_row(Run)).execute(
-                    statement("run_read")
-                ).fetchone()
-            if reader.execute(statement("database_is_empty")).fetchone() != (True,):
+            if one_value(reader, "run_exists"):
+                return (
+                    reader.cursor(row_factory=class_row(Run))
+                    .execute(statement("run_read"))
+                    .fetchone()
+                )
+            if not one_value(reader, "database_is_empty"):
                 raise ConfigurationError(
                     f"the database {DATABASE} on {self._maintenance.safe} holds tables that are not "
                     "the demo's, and the demo would drop it; rename it, or give another server with "
@@ -148,7 +148,6 @@ class DemoDatabase:
         Raises:
             PrivilegeError: The role may not create databases.
         """
-        assert self._admin is not None
         self._admin.execute(statement("database_drop"))
         try:
             self._admin.execute(statement("database_create"))
@@ -160,8 +159,7 @@ class DemoDatabase:
             ) from error
 
     def _ask(self, name: str) -> Any:
-        assert self._admin is not None
-        return self._admin.cursor(row_factory=scalar_row).execute(statement(name)).fetchone()
+        return one_value(self._admin, name)
 
 
 def libpq_environment(conninfo_text: str) -> Mapping[str, str]:
@@ -179,7 +177,7 @@ def _with_database(target: Target, database: str) -> Target:
     return Target(conninfo.make_conninfo(target.conninfo, dbname=database), target.source)
 
 
-def _wait(condition: Any, deadline_s: float) -> bool:
+def _wait(condition: Callable[[], bool], deadline_s: float) -> bool:
     """Ask until the answer is yes; False when it is still no after the deadline."""
     pause = Event()
     end = time.monotonic() + deadline_s

@@ -47,9 +47,7 @@ class Step:
         """Move the bar, and change the words after it when there are new ones."""
         if note is not None:
             self._note = note
-        self._display.progress.update(
-            self._task, completed=completed, total=total, note=self._note
-        )
+        self._display.progress.update(self._task, completed=completed, total=total, note=self._note)
 
     def note(self, words: str) -> None:
         """Change the words after the bar."""
@@ -59,11 +57,7 @@ class Step:
     def done(self) -> None:
         """Fill the bar; off a terminal, print the line."""
         progress = self._display.progress
-        task = next(task for task in progress.tasks if task.id == self._task)
-        if task.finished:
-            return
-        total = task.total or 1
-        progress.update(self._task, completed=total, total=total)
+        progress.update(self._task, completed=1, total=1)
         progress.stop_task(self._task)
         if not self._display.live:
             elapsed_s = time.monotonic() - self._began

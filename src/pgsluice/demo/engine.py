@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
-from psycopg.rows import dict_row, scalar_row
 from psycopg_pool import ConnectionPool
 
 from pgsluice.demo import consume, load
 from pgsluice.demo.database import DemoDatabase
-from pgsluice.demo.lake import Lake
-from pgsluice.demo.statements import statement
+from pgsluice.demo.lake import Lake, compute_balances
+from pgsluice.demo.statements import one_row
 from pgsluice.demo.workspace import Workspace
-from pgsluice.spark import pipeline
-from pgsluice.spark.session import spark_session
-from pgsluice.worker import QueueWorker, Ticker
+from pgsluice.errors import LogStateError
+from pgsluice.worker import QueueWorker, Retry, Ticker
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from pgsluice.spark.pipeline import EventStream
 
 LOG = "changes"
 WORKERS = 3
 _LOOK_S = 0.5
 _STALL_S = 60.0
+_READY_DEADLINE_S = 300.0  # about 5 s on a quiet machine
 # Longer than a handler takes by far; a run that goes on after a crash waits so long for what was claimed.
 _VISIBILITY_TIMEOUT_S = 10
 _TRIGGER_S = 1.0
+# A delivery that ends with a crash counts as an attempt: so many crashes may hit one good message, and yet
+# the poison is found out within the load.
+_RETRY = Retry(max_attempts=8, first_delay_s=1, factor=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +92,15 @@ class Engine:
         self._stop = threading.Event()
         self._threads: list[Future[Any]] = []
         self._stack = ExitStack()
-        self._session: Future[SparkSession] | None = None
 
     def __enter__(self) -> Self:
-        executor = ThreadPoolExecutor(WORKERS + 2, thread_name_prefix="demo")
-        self._stack.callback(executor.shutdown)
-        self._executor = executor
-        self._session = executor.submit(self._start_session)
+        self._executor = ThreadPoolExecutor(WORKERS + 1, thread_name_prefix="demo")
+        self._stack.callback(self._executor.shutdown)
+        # One thread for every call of Spark: a session is active in the thread that made it, and formats
+        # are looked up in the active one.
+        self._spark_thread = ThreadPoolExecutor(1, thread_name_prefix="spark")
+        self._stack.callback(self._spark_thread.shutdown)
+        self._session = self._spark_thread.submit(_start_session, self._workspace)
         self._stack.callback(self._stop_session)
         return self
 
@@ -107,12 +113,6 @@ class Engine:
         self._stop.set()
         self._stack.close()
 
-    @property
-    def spark(self) -> SparkSession:
-        """The session; waits until it has started."""
-        assert self._session is not None
-        return self._session.result()
-
     def start(self) -> None:
         """Start the stream, the workers and the ticker; the database is prepared."""
         pool = self._stack.enter_context(
@@ -124,19 +124,20 @@ class Engine:
                 open=False,
             )
         )
-        self._stream = pipeline.events(
-            LOG,
-            self._workspace.lake,
-            self._workspace.checkpoint,
-            dsn=self._database.conninfo,
-            consumer="lake",
-            trigger_s=_TRIGGER_S,
-            spark=self.spark,
-        )
+        self._stack.callback(self._end_threads)
+        self._stream = self._spark_thread.submit(self._start_stream).result()
         self._stack.callback(self._stream.stop)
+        # The load does not wait for the first micro-batch, which holds the rows loaded at the start.
+        self._ready = self._spark_thread.submit(
+            self._stream.await_ready, deadline_s=_READY_DEADLINE_S
+        )
         for _ in range(WORKERS):
             worker = QueueWorker(
-                pool, consume.QUEUE, consume.handle, visibility_timeout_s=_VISIBILITY_TIMEOUT_S
+                pool,
+                consume.QUEUE,
+                consume.handle,
+                visibility_timeout_s=_VISIBILITY_TIMEOUT_S,
+                retry=_RETRY,
             )
             self._threads.append(self._executor.submit(worker.run, self._stop))
         self._threads.append(self._executor.submit(Ticker(pool).run, self._stop))
@@ -151,10 +152,12 @@ class Engine:
         for thread in self._threads:
             if thread.done():
                 thread.result()
-        self._stream.check()
-        row = db.cursor(row_factory=dict_row).execute(statement("progress")).fetchone()
-        assert row is not None
-        return Progress(**row, lake_rows=self._lake.row_count())
+        if self._ready.done():
+            self._ready.result()
+            if not self._stream.query.isActive:
+                self._stream.drain()  # raises what it failed with
+                raise LogStateError("the stream into the lake has ended; start the demo again")
+        return Progress(**one_row(db, "progress"), lake_rows=self._lake.row_count())
 
     def drain(self, db: psycopg.Connection[Any]) -> Iterator[Progress]:
         """Wait until the queue is empty and the lake has everything, or nothing moves any more.
@@ -172,3 +175,40 @@ class Engine:
                 before, moved_at = now, time.monotonic()
             elif time.monotonic() - moved_at > _STALL_S:
                 return
+
+    def balances(self) -> pa.Table:
+        """Each account's balance, computed by Spark from the lake; see `lake.compute_balances`."""
+        session = self._session.result()
+        return self._spark_thread.submit(compute_balances, session, self._workspace.lake).result()
+
+    def _start_stream(self) -> EventStream:
+        from pgsluice.spark import pipeline  # imports the extra
+
+        return pipeline.events(
+            LOG,
+            self._workspace.lake,
+            self._workspace.checkpoint,
+            dsn=self._database.conninfo,
+            consumer="lake",
+            trigger_s=_TRIGGER_S,
+            spark=self._session.result(),
+        )
+
+    def _end_threads(self) -> None:
+        # They finish the message in hand, and need the pool for it.
+        wait(self._threads)
+
+    def _stop_session(self) -> None:
+        # When it failed to start, that was said where it was waited for.
+        if self._session.exception() is None:
+            self._session.result().stop()
+
+
+def _start_session(workspace: Workspace) -> SparkSession:
+    from pgsluice.spark.session import spark_session  # imports the extra
+
+    conf = {
+        "spark.driver.memory": "1g",
+        "spark.sql.warehouse.dir": str(workspace.root / "warehouse"),
+    }
+    return spark_session("pgsluice demo", conf=conf)

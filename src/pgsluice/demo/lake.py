@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
@@ -45,36 +45,42 @@ class Lake:
     def row_count(self) -> int:
         """How many rows its commits have added, from the log alone."""
         while (log := self._log(self._counted_version + 1)).exists():
-            self._rows += sum(
-                int(json.loads(action["stats"])["numRecords"]) for action in _added(log)
-            )
+            self._rows += sum(json.loads(action["stats"])["numRecords"] for action in _added(log))
             self._counted_version += 1
         return self._rows
 
+    def commit_count(self) -> int:
+        """How many commits have added rows."""
+        return sum(1 for log in self._logs() if _added(log))
+
     def events(self) -> pa.Table:
         """`ev_id` and `ev_type` of every row, in no order."""
-        from deltalake import DeltaTable  # noqa: PLC0415 - the module is imported without the extra
+        from deltalake import DeltaTable  # the module is imported without the extra
 
         return DeltaTable(self._path).to_pyarrow_table(columns=["ev_id", "ev_type"])
 
     def commits(self) -> list[LakeCommit]:
-        """Every commit that added rows, oldest first."""
-        import pyarrow.compute as pc  # noqa: PLC0415
-        from pyarrow import parquet  # noqa: PLC0415
+        """Every commit that added updates, oldest first."""
+        import pyarrow.compute as pc
+        from pyarrow import parquet
 
         commits = []
-        version = 0
-        while (log := self._log(version)).exists():
-            version += 1
+        for log in self._logs():
             times: list[float] = []
             for action in _added(log):
-                file = self._path / unquote(str(action["path"]))
+                file = self._path / unquote(action["path"])
                 rows = parquet.read_table(file, columns=["ev_time", "ev_type"])
                 updates = rows.filter(pc.equal(rows["ev_type"], "u"))["ev_time"]
                 times += [micros / 1e6 for micros in updates.cast("int64").to_pylist()]
             if times:
                 commits.append(LakeCommit(_committed_at(log), sorted(times)))
         return commits
+
+    def _logs(self) -> Iterator[Path]:
+        version = 0
+        while (log := self._log(version)).exists():
+            yield log
+            version += 1
 
     def _log(self, version: int) -> Path:
         return self._path / "_delta_log" / f"{version:020}.json"
@@ -90,7 +96,7 @@ def compute_balances(spark: SparkSession, lake: Path) -> pa.Table:
     Returns:
         `aid`, `abalance`, by `aid`; accounts whose last change removed them are not there.
     """
-    from deltalake import DeltaTable  # noqa: PLC0415 - the module is imported without the extra
+    from deltalake import DeltaTable  # the module is imported without the extra
 
     # The table's log says which files count. The pip packages of Spark hold no reader for it.
     files = DeltaTable(lake).file_uris()
@@ -104,7 +110,7 @@ def last_balances(events: DataFrame) -> DataFrame:
     Args:
         events: `ev_id`, `ev_type` and `ev_data` of all changes of pgbench_accounts, in any order.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415
+    from pyspark.sql import functions as f
 
     # A truncate ('t') removes every account there was before it.
     emptied = events.where(f.col("ev_type") == "t").agg(
@@ -116,9 +122,9 @@ def last_balances(events: DataFrame) -> DataFrame:
         .where(f.col("ev_id") > f.col("emptied_at"))
         .withColumn("change", f.from_json("ev_data", _CHANGE))
     )
-    last = changes.groupBy(
-        f.coalesce("change.after.aid", "change.before.aid").alias("aid")
-    ).agg(f.max_by(f.struct("ev_type", "change.after.abalance"), "ev_id").alias("last"))
+    last = changes.groupBy(f.coalesce("change.after.aid", "change.before.aid").alias("aid")).agg(
+        f.max_by(f.struct("ev_type", "change.after.abalance"), "ev_id").alias("last")
+    )
     return (
         last.where(f.col("last.ev_type") != "d")
         .select("aid", f.col("last.abalance").alias("abalance"))
@@ -126,7 +132,7 @@ def last_balances(events: DataFrame) -> DataFrame:
     )
 
 
-def _added(log: Path) -> list[dict[str, object]]:
+def _added(log: Path) -> list[dict[str, Any]]:
     actions = map(json.loads, log.read_text().splitlines())
     return [action["add"] for action in actions if "add" in action]
 

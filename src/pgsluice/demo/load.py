@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import subprocess
@@ -139,8 +140,7 @@ class Load:
         self._listener.join()
 
     def _listen(self) -> None:
-        assert self._process.stderr is not None
-        with self._process.stderr as lines:
+        with self._process.stderr or io.StringIO() as lines:
             for line in lines:
                 progress = _PROGRESS.match(line)
                 if progress is None:
@@ -164,7 +164,7 @@ def read_latencies(logs: Path) -> list[float]:
     for path in sorted(logs.glob("load-*")):
         if path.suffix == ".sql":
             continue
-        *lines, rest = path.read_text().split("\n")
+        *lines, _ = path.read_text().split("\n")
         # client_id transaction_no time script_no time_epoch time_us; a failed transaction has a word as time.
         times = (line.split(" ", 3)[2] for line in lines)
         latencies += [int(time) / 1e6 for time in times if time.isdecimal()]
@@ -172,5 +172,7 @@ def read_latencies(logs: Path) -> list[float]:
 
 
 def _failed(status: int, lines: list[str]) -> SluiceError:
-    said = " ".join(line.strip() for line in lines[-5:] if line.strip()) or "nothing on standard error"
+    said = (
+        " ".join(line.strip() for line in lines[-5:] if line.strip()) or "nothing on standard error"
+    )
     return SluiceError(f"pgbench ended with status {status}: {said}; start the demo again to go on")

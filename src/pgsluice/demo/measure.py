@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,38 @@ def rate_per_s(times: Sequence[float], start: float, end: float, step_s: float) 
     """
     edges = _edges(start, end, step_s)
     at = [bisect.bisect_left(times, edge) for edge in edges]
-    return [(after - before) / step_s for before, after in zip(at, at[1:], strict=False)]
+    return [(after - before) / step_s for before, after in itertools.pairwise(at)]
+
+
+def spread_rate_per_s(
+    commits: Sequence[tuple[float, int]], start: float, end: float, step_s: float
+) -> list[float]:
+    """Rows a second in each step, when rows arrive in commits.
+
+    A commit's rows are spread over the time since the commit before it: as spikes they would say more
+    about the length of a step than about the flow.
+
+    Args:
+        commits: Epoch seconds and rows of each, ascending.
+        start: Where the first step begins, and where the first commit's rows are spread from.
+        end: The last step holds it.
+        step_s: Length of a step.
+
+    Returns:
+        One rate per step: that of its middle; 0 after the last commit.
+    """
+    rates = []
+    times = [time for time, _ in commits]
+    for edge in _edges(start, end, step_s)[:-1]:
+        middle = edge + step_s / 2
+        at = bisect.bisect_left(times, middle)
+        if at == len(commits):
+            rates.append(0.0)
+            continue
+        time, rows = commits[at]
+        began = times[at - 1] if at else start
+        rates.append(rows / (time - began) if time > began else 0.0)
+    return rates
 
 
 def outstanding(
@@ -113,5 +145,5 @@ def active_s(times: Sequence[float], *, pause_s: float = 5.0) -> float:
     Returns:
         Seconds; 0 when it happened less than twice.
     """
-    gaps = (later - earlier for earlier, later in zip(times, times[1:], strict=False))
+    gaps = (later - earlier for earlier, later in itertools.pairwise(times))
     return sum(gap for gap in gaps if gap <= pause_s)

@@ -70,9 +70,11 @@ def outstanding_plot(step_s: float, series: Sequence[tuple[str, str, Sequence[in
 
 def latency_plot(latency: Latency, colour: str) -> str:
     """Draw a histogram of latencies on a logarithmic axis, with lines at p50, p95 and p99."""
-    pyplot = _pyplot()
-    with pyplot.rc_context(_STYLE):
-        figure, axes = pyplot.subplots(figsize=(3.6, 2.5), layout="constrained")
+    plt = _pyplot()
+    from matplotlib import ticker
+
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(figsize=(3.6, 2.5), layout="constrained")
         if latency.count:
             # Clocks count microseconds; a latency of 0 has no place on a logarithmic axis.
             seconds = [max(value, 1e-6) for value in latency.seconds]
@@ -86,56 +88,64 @@ def latency_plot(latency: Latency, colour: str) -> str:
             axes.set_xscale("log")
             top = axes.get_ylim()[1]
             percentiles = (("p50", latency.p50_s), ("p95", latency.p95_s), ("p99", latency.p99_s))
-            # At three heights: the words stay apart when the lines do not.
+            # At three heights, and towards the middle: the words stay apart when the lines do not.
             for height, (name, value) in zip((1.16, 1.08, 1.0), percentiles, strict=True):
+                is_right = math.log10(max(value, 1e-6)) - low > 0.55 * (high - low)
                 axes.axvline(value, color="#334155", linewidth=0.9, linestyle=(0, (4, 3)))
                 axes.annotate(
-                    f"{name} {duration(value)}", (value, top * height), xytext=(3, -8),
+                    f"{name} {duration(value)}", (value, top * height), xytext=(-3 if is_right else 3, -8),
                     textcoords="offset points", fontsize=8, color="#334155",
+                    ha="right" if is_right else "left",
                 )  # fmt: skip
             axes.set_ylim(0, top * 1.2)
+            # Within less than two decades the powers of ten alone may leave the axis without a number.
+            subdivisions = (1.0, 2.0, 5.0) if high - low < 1.7 else (1.0,)
+            axes.xaxis.set_major_locator(ticker.LogLocator(subs=subdivisions))
             axes.xaxis.set_major_formatter(lambda value, _: duration(value))
             axes.xaxis.set_minor_formatter("")
         axes.set_ylabel("count")
-        return _svg(pyplot, figure)
+        return _svg(plt, figure)
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words with three figures at most: `850 µs`, `3.2 ms`, `1.45 s`; `–` for NaN."""
+    """Seconds in words with three figures at most: `850 µs`, `3.2 ms`, `1.45 s`; a dash for NaN."""
     if math.isnan(seconds):
-        return "–"
-    for factor, unit in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= factor:
-            return f"{seconds / factor:.3g} {unit}" if seconds < 1000 else f"{seconds:,.0f} s"
-    return f"{seconds / 1e-6:.3g} µs"
+        return "-"
+    if seconds >= 1000:
+        return f"{seconds:,.0f} s"
+    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        value = float(f"{seconds / factor:.3g}")  # rounded first: 999.9 ms are 1 s
+        if value >= 1:
+            break
+    return f"{value:.3g} {unit}"
 
 
 def _over_time(draw: Any) -> str:
-    pyplot = _pyplot()
-    with pyplot.rc_context(_STYLE):
-        figure, axes = pyplot.subplots(figsize=(10.8, 3.0), layout="constrained")
+    plt = _pyplot()
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(figsize=(10.8, 3.0), layout="constrained")
         draw(axes)
         axes.set_xlabel("seconds since the first transaction")
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
-        return _svg(pyplot, figure)
+        return _svg(plt, figure)
 
 
 def _pyplot() -> Any:
-    import matplotlib as mpl  # noqa: PLC0415 - an extra; and slow to import
+    import matplotlib as mpl  # an extra; and slow to import
 
     mpl.use("svg")  # no window, and no toolkit that may be broken
-    from matplotlib import pyplot  # noqa: PLC0415
+    from matplotlib import pyplot as plt
 
-    return pyplot
+    return plt
 
 
-def _svg(pyplot: Any, figure: Any) -> str:
+def _svg(plt: Any, figure: Any) -> str:
     text = io.StringIO()
     figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    pyplot.close(figure)
+    plt.close(figure)
     svg = text.getvalue()
     # Without the XML prologue, which does not belong inside HTML.
     return svg[svg.index("<svg") :]

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.rows import dict_row
 
-from pgsluice.demo.statements import statement
+from pgsluice.demo.statements import one_row, statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,9 +78,7 @@ def reconcile(
 
 
 def _check(connection: psycopg.Connection[Any], name: str) -> Check:
-    cursor = connection.cursor(row_factory=dict_row)
-    row = cursor.execute(statement(f"checks/{name}")).fetchone()
-    assert row is not None
+    row = one_row(connection, f"checks/{name}")
     return Check(
         name,
         CHECKS[name],
@@ -93,7 +90,7 @@ def _check(connection: psycopg.Connection[Any], name: str) -> Check:
 
 
 def _copy(connection: psycopg.Connection[Any], name: str, table: pa.Table) -> None:
-    from pyarrow import csv  # noqa: PLC0415 - the module is imported without the extra
+    from pyarrow import csv  # the module is imported without the extra
 
     text = io.BytesIO()
     csv.write_csv(table, text, csv.WriteOptions(include_header=False))

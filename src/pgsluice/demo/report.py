@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -115,9 +114,7 @@ def _latency(latency: Latency, colour: str) -> str:
 def _latency_row(latency: Latency) -> str:
     figures = (latency.p50_s, latency.p95_s, latency.p99_s, latency.max_s)
     cells = "".join(f'<td class="n">{escape(plots.duration(value))}</td>' for value in figures)
-    return (
-        f'<tr><td>{escape(latency.name)}</td><td class="n">{latency.count:,}</td>{cells}</tr>'
-    )
+    return f'<tr><td>{escape(latency.name)}</td><td class="n">{latency.count:,}</td>{cells}</tr>'
 
 
 def _check_row(check: Check) -> str:
@@ -141,7 +138,9 @@ def _sample(rows: Sequence[Mapping[str, Any]]) -> str:
     names = list(rows[0])
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(json.dumps(row.get(name)))}</td>" for name in names) + "</tr>"
+        "<tr>"
+        + "".join(f"<td>{escape(json.dumps(row.get(name)))}</td>" for name in names)
+        + "</tr>"
         for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +19,15 @@ from pgsluice.client import EventLog, WorkQueue
 from pgsluice.demo import consume, load, orphans, summary
 from pgsluice.demo.database import DemoDatabase, Run, libpq_environment
 from pgsluice.demo.display import Display
-from pgsluice.demo.engine import LOG, Engine
-from pgsluice.demo.lake import Lake, compute_balances
+from pgsluice.demo.engine import LOG, WORKERS, Engine, Progress
+from pgsluice.demo.lake import Lake
 from pgsluice.demo.load import Load
-from pgsluice.demo.reconcile import reconcile
+from pgsluice.demo.reconcile import Check, reconcile
 from pgsluice.demo.report import write_report
 from pgsluice.demo.result import Result
-from pgsluice.demo.statements import statement
+from pgsluice.demo.statements import one_row, statement
 from pgsluice.demo.workspace import Workspace
-from pgsluice.errors import MissingExtraError, SluiceError
+from pgsluice.errors import MissingExtraError
 from pgsluice.settings import Settings
 
 _NEEDED = ("pyspark", "pyarrow", "adbc_driver_postgresql", "deltalake", "matplotlib")
@@ -199,23 +199,16 @@ class _Demo:
                 db.execute(statement("run_prepared"), {"poison_msg_id": poison})
             step.note(f"{load.ACCOUNTS:,} accounts, each change captured")
 
-    def _work(
-        self, db: psycopg.Connection[Any], engine: Engine, *, attempt: int | None
-    ) -> Result:
+    def _work(self, db: psycopg.Connection[Any], engine: Engine, *, attempt: int | None) -> Result:
         """Load (the `attempt`-th time, from 0; None when that is done), drain, compute, compare, report."""
         with self._timed("start Spark"), self._display.step("start Spark") as step:
             engine.start()
             step.note("streaming into the lake")
-        if attempt is not None:
-            with self._timed("load"):
-                self._load(db, engine, attempt)
-            db.execute(statement("run_loaded"))
-        with self._timed("drain"):
-            self._drain(db, engine)
-        from pyarrow import parquet  # noqa: PLC0415 - the module is imported without the extra
+        self._flow(db, engine, attempt)
+        from pyarrow import parquet  # the module is imported without the extra
 
         with self._timed("balances"), self._display.step("balances from the lake") as step:
-            balances = compute_balances(engine.spark, self._workspace.lake)
+            balances = engine.balances()
             parquet.write_table(balances, self._workspace.balances)
             step.note(f"{balances.num_rows:,} accounts")
         with self._timed("reconcile"), self._display.step("reconcile") as step:
@@ -223,54 +216,70 @@ class _Demo:
             failed = sum(not check.holds for check in checks)
             step.note(f"{failed} of {len(checks)} checks failed" if failed else "every row agrees")
         with self._display.step("report") as step:
-            result = summary.summarise(
-                db,
-                self._workspace,
-                checks=checks,
-                steps_s=self._steps_s,
-                server=f"PostgreSQL {db.info.parameter_status('server_version')}, {self._source}",
-            )
+            result = self._summarise(db, checks)
             write_report(result)
             step.note(str(self._workspace.report))
         db.execute(statement("run_finished"))
         return result
 
-    def _load(self, db: psycopg.Connection[Any], engine: Engine, attempt: int) -> None:
-        seconds = self._options.seconds
-        with ExitStack() as stack:
-            loading = stack.enter_context(self._display.step("load", total=seconds))
-            working = stack.enter_context(self._display.step("workers"))
-            lake = stack.enter_context(self._display.step("lake"))
-            pgbench = Load(
-                self._pgbench,
-                self._environment,
-                seconds=seconds,
-                clients=self._options.clients,
-                log_prefix=self._workspace.logs / f"load-{attempt}",
-            )
-            stack.callback(pgbench.stop)
-            while pgbench.running():
-                now = engine.look(db)
-                loading.show(
-                    min(pgbench.elapsed_s, seconds),
-                    note=f"{now.transactions:,} transactions, {pgbench.rate:,.0f}/s",
-                )
-                working.show(now.processed, now.sent, f"{now.processed:,} of {now.sent:,} messages")
-                lake.show(
-                    now.lake_rows, now.events_about, f"{now.lake_rows:,} of {now.events_about:,}"
-                )
-            now = engine.look(db)
-            loading.note(f"{now.transactions:,} transactions")
-            working.note(f"{now.processed:,} of {now.sent:,} messages by the end of the load")
-            lake.note(f"{now.lake_rows:,} of {now.events_about:,} events by the end of the load")
+    def _summarise(self, db: psycopg.Connection[Any], checks: Sequence[Check]) -> Result:
+        run = one_row(db, "run_read")
+        facts = {
+            "run_id": run["run_id"],
+            "server": f"PostgreSQL {db.info.parameter_status('server_version')}, {self._source}",
+            "seconds": self._options.seconds,
+            "clients": self._options.clients,
+            "workers": WORKERS,
+            "interruptions": run["interruptions"],
+        }
+        return summary.summarise(
+            db, self._workspace, run=facts, checks=checks, steps_s=self._steps_s
+        )
 
-    def _drain(self, db: psycopg.Connection[Any], engine: Engine) -> None:
-        with self._display.step("drain the queue") as queue, self._display.step(
-            "drain the log"
-        ) as log:
+    def _flow(self, db: psycopg.Connection[Any], engine: Engine, attempt: int | None) -> None:
+        """Run the load, and wait until workers and lake have followed."""
+        working = self._display.step("messages processed")
+        lake = self._display.step("events into the lake")
+
+        def show(now: Progress) -> None:
+            done = now.sent - now.queued
+            working.show(done, now.sent, f"{done:,} of {now.sent:,}")
+            lake.show(now.lake_rows, now.events, f"{now.lake_rows:,} of {now.events:,}")
+
+        if attempt is not None:
+            with self._timed("load"):
+                self._load(db, engine, attempt, show)
+            db.execute(statement("run_loaded"))
+        with self._timed("drain"):
             for now in engine.drain(db):
-                queue.show(now.sent - now.queued, now.sent, f"{now.queued:,} messages left")
-                log.show(now.lake_rows, now.events, f"{now.events - now.lake_rows:,} events left")
+                show(now)
+        working.done()
+        lake.done()
+
+    def _load(
+        self,
+        db: psycopg.Connection[Any],
+        engine: Engine,
+        attempt: int,
+        show: Callable[[Progress], None],
+    ) -> None:
+        seconds = self._options.seconds
+        load_run = Load(
+            self._pgbench,
+            self._environment,
+            seconds=seconds,
+            clients=self._options.clients,
+            log_prefix=self._workspace.logs / f"load-{attempt}",
+        )
+        with self._display.step("load", total=seconds) as step:
+            try:
+                while load_run.running():
+                    now = engine.look(db)
+                    show(now)
+                    words = f"{now.transactions:,} transactions, {load_run.rate:,.0f}/s"
+                    step.show(min(load_run.elapsed_s, seconds), note=words)
+            finally:
+                load_run.stop()
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:

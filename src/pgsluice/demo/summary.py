@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from pgsluice.demo import load, measure
 from pgsluice.demo.lake import Lake, LakeCommit
 from pgsluice.demo.measure import Latency
 from pgsluice.demo.reconcile import Check
 from pgsluice.demo.result import Result, Series
-from pgsluice.demo.statements import statement
+from pgsluice.demo.statements import one_row, statement
 from pgsluice.demo.workspace import Workspace
 
 _STEPS = 120  # of a plot
@@ -39,18 +38,20 @@ def summarise(
     """
     lake = Lake(workspace.lake)
     commits = lake.commits()
-    counts = db.cursor(row_factory=dict_row).execute(statement("counts")).fetchone()
-    assert counts is not None
+    counts = one_row(db, "counts")
     changed = sorted(itertools.chain.from_iterable(commit.changed_at for commit in commits))
-    in_lake = [
-        commit.committed_at for commit in commits for _ in range(len(commit.changed_at))
-    ]
+    in_lake = _arrivals(commits)
     times = db.execute(statement("processed_times")).fetchall()
     sent = sorted(row[0] for row in times)
     processed = [row[1] for row in times]
     return Result(
         **run,
-        counts={**counts, "lake_rows": lake.row_count(), "lake_commits": lake.commit_count()},
+        counts={
+            **counts,
+            "lake_rows": lake.row_count(),
+            "lake_updates": len(changed),
+            "lake_commits": lake.commit_count(),
+        },
         rates_per_s={
             "transactions": _rate(changed),
             "processed": _rate(processed),
@@ -61,7 +62,7 @@ def summarise(
             Latency.of("sent → processed", (done - begun for begun, done in times)),
             Latency.of("changed → in the lake", _lake_latencies(commits)),
         ),
-        series=_series(changed, sent, processed, in_lake),
+        series=_series(changed, sent, processed, commits),
         steps_s=dict(steps_s),
         checks=checks,
         report=workspace.report,
@@ -74,6 +75,10 @@ def _lake_latencies(commits: Sequence[LakeCommit]) -> list[float]:
     ]
 
 
+def _arrivals(commits: Sequence[LakeCommit]) -> list[float]:
+    return [commit.committed_at for commit in commits for _ in commit.changed_at]
+
+
 def _rate(times: Sequence[float]) -> float:
     active_s = measure.active_s(times)
     return len(times) / active_s if active_s else 0.0
@@ -83,8 +88,9 @@ def _series(
     changed: Sequence[float],
     sent: Sequence[float],
     processed: Sequence[float],
-    in_lake: Sequence[float],
+    commits: Sequence[LakeCommit],
 ) -> Series:
+    in_lake = _arrivals(commits)
     every = [times for times in (changed, sent, processed, in_lake) if times]
     start = min((times[0] for times in every), default=0.0)
     end = max((times[-1] for times in every), default=0.0)
@@ -93,7 +99,12 @@ def _series(
         step_s,
         committed_per_s=measure.rate_per_s(changed, start, end, step_s),
         processed_per_s=measure.rate_per_s(processed, start, end, step_s),
-        lake_per_s=measure.rate_per_s(in_lake, start, end, step_s),
+        lake_per_s=measure.spread_rate_per_s(
+            [(commit.committed_at, len(commit.changed_at)) for commit in commits],
+            start,
+            end,
+            step_s,
+        ),
         queued=measure.outstanding(sent, processed, start, end, step_s),
         not_in_lake=measure.outstanding(changed, in_lake, start, end, step_s),
     )

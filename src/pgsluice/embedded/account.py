@@ -20,6 +20,7 @@ from pgsluice.errors import EmbeddedServerError
 
 SYSTEM_USER = "pgsluice"
 FALLBACK_USER = "nobody"
+_USERADD_DEADLINE_S = 60.0
 
 # What a server process may need of the caller's environment. The rest stays out: PG* variables
 # would change what initdb does, and secrets of the caller have no business in a process that lives
@@ -112,9 +113,9 @@ def for_server(data: Path) -> Account:
             raise belongs_to_another(data)
         return Account(_user_name(uid), uid, os.getegid(), foreign=False)
     if owner in (None, 0):
-        return _account(SYSTEM_USER) or _created_system_user() or _fallback()
+        return named(SYSTEM_USER) or _created_system_user() or _fallback()
     for name in (SYSTEM_USER, FALLBACK_USER):
-        account = _account(name)
+        account = named(name)
         if account and account.uid == owner:
             return account
     raise belongs_to_another(data)
@@ -137,7 +138,8 @@ def belongs_to_another(path: Path) -> EmbeddedServerError:
     )
 
 
-def _account(name: str) -> Account | None:
+def named(name: str) -> Account | None:
+    """Find a user for root to run programs as; None when there is no such user."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
@@ -154,7 +156,7 @@ def _created_system_user() -> Account | None:
     # itself.
     with Path("/etc/passwd").open(encoding="utf-8") as passwd:
         fcntl.flock(passwd, fcntl.LOCK_EX)
-        if _account(SYSTEM_USER) is None:
+        if named(SYSTEM_USER) is None:
             subprocess.run(
                 [
                     useradd,
@@ -168,13 +170,14 @@ def _created_system_user() -> Account | None:
                 ],
                 check=False,  # a read-only /etc: then `nobody` will do
                 capture_output=True,
+                timeout=_USERADD_DEADLINE_S,
             )
         fcntl.flock(passwd, fcntl.LOCK_UN)
-    return _account(SYSTEM_USER)
+    return named(SYSTEM_USER)
 
 
 def _fallback() -> Account:
-    account = _account(FALLBACK_USER)
+    account = named(FALLBACK_USER)
     if account is None:
         raise EmbeddedServerError(
             f"PostgreSQL refuses to run as root, and there is no user {SYSTEM_USER!r} or "

@@ -12,8 +12,8 @@ import hashlib
 import os
 import re
 import secrets
-import shutil
 import socket
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ class RunFolder:
         lock_file: Held while somebody starts or stops the server.
         log: What the server writes; append only, begun anew by a start beyond `LOG_BYTES_MAX`.
         password_file: The superuser's password, for TCP; mode 0600.
-        initializing: There while initdb works: after a kill it marks data that never became whole.
+        building: Where initdb works, before the result is moved to its place.
     """
 
     def __init__(self, data: Path) -> None:
@@ -46,7 +46,7 @@ class RunFolder:
         self.lock_file = self.path / "lock"
         self.log = self.path / "log"
         self.password_file = self.path / "password"
-        self.initializing = self.path / "initializing"
+        self.building = self.path / "building"
         self._port_file = self.path / "port"
         self._data = data
 
@@ -121,7 +121,7 @@ class RunFolder:
         that runs as another user.
 
         Raises:
-            EmbeddedServerError: The folder is there and somebody else's, or a symbolic link.
+            EmbeddedServerError: The folder is there and somebody else's, open, or a symbolic link.
         """
         folder = self.socket_folder()
         with contextlib.suppress(FileExistsError):
@@ -129,13 +129,12 @@ class RunFolder:
             if account.foreign:
                 os.chown(folder, account.uid, account.gid, follow_symlinks=False)
         status = folder.lstat()
-        if folder.is_symlink() or not folder.is_dir() or status.st_uid != account.uid:
+        if status.st_uid != account.uid or status.st_mode != stat.S_IFDIR | 0o700:
             raise EmbeddedServerError(
-                f"{folder}, the folder for the server's socket, is not a folder of user "
+                f"{folder}, the folder for the server's socket, is not a private folder of user "
                 f"{account.name!r}; remove it, or use a shorter path of plain characters for the "
                 "data (--data, PGSLUICE_HOME)"
             )
-        folder.chmod(0o700)
         return folder
 
     def port(self) -> int | None:
@@ -210,13 +209,13 @@ def write_private(path: Path, text: str, *, account: Account | None = None) -> N
     new.rename(path)
 
 
-def empty(folder: Path) -> None:
-    """Remove everything inside a folder, and keep the folder, which may be a mount point."""
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
+def sync_folder(path: Path) -> None:
+    """Make a renaming in a folder outlast a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def port_is_free(port: int) -> bool:

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Literal
 
 from pgsluice.embedded.account import Account
+from pgsluice.embedded.folder import wait_until
 from pgsluice.errors import EmbeddedServerError
 
 StopMode = Literal["fast", "immediate"]
 _SIGNALS: dict[StopMode, signal.Signals] = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
+_EXEC_DEADLINE_S = 1.0
 _VOID_PID_FILE_AGE_S = 10.0  # between making the file and writing it lie microseconds
 
 # "$@" in the background of a shell that ends: the server is no child of ours, so nobody must wait
@@ -89,11 +91,7 @@ def alive(pid: int, data: Path) -> bool:
     in a container.
     """
     if sys.platform == "linux":
-        try:
-            text = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-        arguments = text.rstrip(b"\0").split(b"\0")
+        arguments = _linux_command_line(pid)
     else:
         answer = subprocess.run(
             ["ps", "-ww", "-p", str(pid), "-o", "command="], check=False, capture_output=True
@@ -105,8 +103,27 @@ def alive(pid: int, data: Path) -> bool:
     if named.startswith("/"):
         return os.path.realpath(named) == str(data)
     # Started by other means, with PGDATA or a relative path. Better to take a stranger's server for
-    # ours than to start a second one on the same data. A zombie has an empty command line.
+    # ours than to start a second one on the same data.
     return Path(os.fsdecode(arguments[0])).name in ("postgres", "postmaster")
+
+
+def _linux_command_line(pid: int) -> list[bytes]:
+    """Read a living process's arguments; of none, of a zombie and of the kernel's own, empty ones."""
+    text = b""
+
+    def decided() -> bool:
+        nonlocal text
+        folder = Path(f"/proc/{pid}")
+        try:
+            text = (folder / "cmdline").read_bytes()
+            # Empty for an instant in the middle of exec, too. Then the process has memory.
+            return bool(text) or b"VmSize:" not in (folder / "status").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            text = b""
+            return True
+
+    wait_until(decided, deadline_s=_EXEC_DEADLINE_S)
+    return text.rstrip(b"\0").split(b"\0")
 
 
 def _data_argument(arguments: Sequence[bytes]) -> str:

@@ -7,6 +7,7 @@ import errno
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -18,9 +19,9 @@ from pgsluice.embedded import binaries, postmaster
 from pgsluice.embedded.account import Account
 from pgsluice.embedded.folder import (
     RunFolder,
-    empty,
     make_folders,
     port_is_free,
+    sync_folder,
     wait_until,
     write_private,
 )
@@ -138,7 +139,7 @@ class EmbeddedServer:
                 if self._is_up():
                     return
                 bin_dir = binaries.reachable(self.bin_dir, account, self._folder.path)
-                if self._needs_initdb(account):
+                if self._needs_initdb():
                     self._initdb(bin_dir, account, lock)
                 self._launch(bin_dir, account)
 
@@ -277,8 +278,10 @@ class EmbeddedServer:
 
     def _require_passage(self, account: Account) -> None:
         if not account.foreign:
-            return
+            return  # whose folders these are: making ours there shows it soon enough
         existing = [folder for folder in self.data.parents if folder.exists()]
+        if not existing[0].is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(existing[0]))
         if account.can_enter(existing[0]):
             return
         for folder in reversed(existing):
@@ -289,12 +292,9 @@ class EmbeddedServer:
                     "PGSLUICE_HOME)"
                 )
 
-    def _needs_initdb(self, account: Account) -> bool:
-        make_folders(self.data)
-        interrupted = self._folder.initializing.exists()
-        if interrupted:
-            # initdb was killed in the middle; the folder had been empty before.
-            empty(self.data)
+    def _needs_initdb(self) -> bool:
+        if not self.data.exists():
+            return True
         if (self.data / "PG_VERSION").exists():
             self._require_version()
             return False
@@ -303,17 +303,21 @@ class EmbeddedServer:
                 f"{self.data} is not empty and holds no PostgreSQL data; use a new or an empty "
                 "folder (--data)"
             )
-        if account.foreign:
-            os.chown(self.data, account.uid, account.gid)
-        self.data.chmod(0o700)
         return True
 
     def _initdb(self, bin_dir: Path, account: Account, lock: int) -> None:
-        self._folder.initializing.touch()
+        # Made beside its place and moved there whole: data is never half made, and a folder that
+        # somebody named is never cleared.
+        building = self._folder.building
+        if building.exists():
+            shutil.rmtree(building)  # of a start that was killed
+        building.mkdir(mode=0o700)
+        if account.foreign:
+            os.chown(building, account.uid, account.gid)
         password_file = self._folder.prepare_socket_folder(account) / "password"
         write_private(password_file, self._folder.new_password() + "\n", account=account)
         arguments = [
-            f"--pgdata={self.data}",
+            f"--pgdata={building}",
             f"--username={SUPERUSER}",
             f"--pwfile={password_file}",
             # Trust is sound because the socket's folder is private; over TCP only the password
@@ -333,13 +337,12 @@ class EmbeddedServer:
         finally:
             password_file.unlink()
         if done.returncode != 0:
-            empty(self.data)
-            self._folder.initializing.unlink()
             raise EmbeddedServerError(
                 f"PostgreSQL {self.version} could not be set up in {self.data}; initdb says:\n"
                 f"{_last_lines(done.stdout)}"
             )
-        self._folder.initializing.unlink()
+        building.rename(self.data)
+        sync_folder(self.data.parent)
 
     def _launch(self, bin_dir: Path, account: Account) -> None:
         socket_folder = self._folder.prepare_socket_folder(account)
@@ -369,7 +372,8 @@ class EmbeddedServer:
             # killed server keep its shared memory, and so the data, until they notice its death.
             # Nothing here can be asked whether they have, so: again, later and later.
             port_lost = self.tcp and not port_is_free(port)
-            if not (port_lost or left_over) or time.monotonic() > end:
+            refused = left_over is not None and postmaster.read(self.data) == left_over
+            if not (port_lost or refused) or time.monotonic() > end:
                 raise self._start_failed(offset_bytes)
             time.sleep(min(0.05 * 2**attempt, 2.0))
 
@@ -438,6 +442,8 @@ class EmbeddedServer:
                 way_out = "free space there, or use a folder on another disk"
             elif error.errno in (errno.ENOTDIR, errno.EEXIST):
                 way_out = "a file is where a folder belongs; use another folder"
+            elif error.errno in (errno.EBUSY, errno.EXDEV):
+                way_out = "it is a mount point; use a folder in it"
             else:
                 way_out = "use a folder that you may write"
             raise EmbeddedServerError(

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg import conninfo
 
 from pgsluice import connection
+from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call
-from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.errors import ConfigurationError, SluiceError, translate
 
-Row = TypeVar("Row")
+Result = TypeVar("Result")
 
 _SECRET_KEYWORDS = ("password", "sslpassword")
 
@@ -134,9 +135,28 @@ def driver_connection(access: Access, **options: Any) -> psycopg.Connection[Any]
         raise type(error)(scrub(error, target.conninfo), sqlstate=error.sqlstate) from None
 
 
-def run(connection: psycopg.Connection[Any], call: Call[Row]) -> Row:
-    """Run one call on a connection; its error is psycopg's."""
-    return call.read_rows(connection.execute(call.sql, call.parameters).fetchall())
+def run(database: psycopg.Connection[Any], call: Call[Result], dsn: str) -> Result:
+    """Run one call on a connection; its error carries neither the DSN nor a cause.
+
+    Raises:
+        SluiceError: As the client of Python says it.
+    """
+    try:
+        return Runner(database).run(call)
+    except SluiceError as error:
+        raise type(error)(scrub(error, dsn), sqlstate=error.sqlstate) from None
+
+
+def prepare(
+    database: psycopg.Connection[Any], statements: Sequence[LiteralString], dsn: str
+) -> None:
+    """Run statements that return nothing; errors as those of `run`."""
+    try:
+        for statement in statements:
+            database.execute(statement)
+    except psycopg.Error as error:
+        failure = translate(error)
+        raise type(failure)(scrub(failure, dsn), sqlstate=failure.sqlstate) from None
 
 
 def _read_private(path: Path) -> str:
@@ -153,5 +173,7 @@ def _read_private(path: Path) -> str:
             f"the file {path} (option dsnFile) can be read by others; `chmod 600 {path}`"
         )
     if not text:
-        raise ConfigurationError(f"the file {path} (option dsnFile) is empty; write the URL into it")
+        raise ConfigurationError(
+            f"the file {path} (option dsnFile) is empty; write the URL into it"
+        )
     return text

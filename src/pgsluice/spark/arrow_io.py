@@ -26,7 +26,7 @@ _idle: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
-class QueryPartition(InputPartition):
+class QueryPartition(InputPartition):  # type: ignore[misc]
     """One query, for one task of Spark.
 
     Attributes:
@@ -36,6 +36,14 @@ class QueryPartition(InputPartition):
 
     query: str
     prepare: tuple[str, ...] = ()
+
+
+def struct(**columns: str) -> StructType:
+    """A schema of Spark's, column by column; unlike Spark's own text form it needs no session."""
+    schema = StructType()
+    for name, kind in columns.items():
+        schema = schema.add(name, kind)
+    return schema
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -73,7 +81,7 @@ def _read(
     connection = _idle.pop(conninfo, None)
     if connection is not None:
         try:
-            reader = _execute(connection, query, prepare)
+            cursor, reader = _execute(connection, query, prepare)
         except adbc_driver_manager.OperationalError:
             # It idled through a restart of the server, or was ended there: nothing was read yet.
             connection.close()
@@ -81,14 +89,14 @@ def _read(
     if connection is None:
         connection = adbc_driver_postgresql.dbapi.connect(conninfo, autocommit=True)
         try:
-            reader = _execute(connection, query, prepare)
+            cursor, reader = _execute(connection, query, prepare)
         except BaseException:
             connection.close()
             raise
     # Left in the middle of a result, a connection cannot be used again.
     done = False
     try:
-        with reader:
+        with cursor, reader:
             for batch in reader:
                 if batch.num_rows:
                     yield conform(batch, schema)
@@ -102,7 +110,7 @@ def _read(
             connection.close()
 
 
-def _execute(connection: Any, query: str, prepare: Sequence[str]) -> Any:
+def _execute(connection: Any, query: str, prepare: Sequence[str]) -> tuple[Any, Any]:
     for statement in prepare:
         _run(connection, statement)
     cursor = connection.cursor()
@@ -110,7 +118,8 @@ def _execute(connection: Any, query: str, prepare: Sequence[str]) -> Any:
         **{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BATCH_BYTES)}
     )
     cursor.execute(query)
-    return cursor.fetch_record_batch()
+    # The cursor goes along: when it is collected, the reader ends.
+    return cursor, cursor.fetch_record_batch()
 
 
 def _run(connection: Any, statement: str) -> None:
@@ -146,9 +155,9 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _translated(error: adbc_driver_manager.Error, conninfo: str) -> SluiceError:
     message = scrub(error, conninfo)
     sqlstate = getattr(error, "sqlstate", None)
-    if isinstance(error, adbc_driver_manager.OperationalError) or (
-        sqlstate or ""
-    ).startswith(("08", "57P")):
+    if isinstance(error, adbc_driver_manager.OperationalError) or (sqlstate or "").startswith(
+        ("08", "57P")
+    ):
         return ConnectionFailedError(
             f"{message}; check that the server runs and can be reached from Spark's workers",
             sqlstate=sqlstate,

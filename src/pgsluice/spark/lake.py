@@ -46,7 +46,7 @@ from pgsluice.spark.options import whole_number_or_zero
 _ROW_GROUP_BYTES = 64 << 20
 
 
-class DeltaSink(DataSource):
+class DeltaSink(DataSource):  # type: ignore[misc]
     """The format `pgsluice-delta`.
 
     Options: `path`, the table's folder, made when it is not there. For a write that is no stream also
@@ -84,7 +84,7 @@ class LakeFile:
 
 
 @dataclass(frozen=True)
-class FilesWritten(WriterCommitMessage):
+class FilesWritten(WriterCommitMessage):  # type: ignore[misc]
     """What one task tells the driver: its files, and which micro-batch of which query they are of."""
 
     files: tuple[LakeFile, ...]
@@ -234,7 +234,7 @@ class LakeTable:
         _sync_folder(log)
 
 
-class DeltaStreamWriter(DataSourceStreamArrowWriter):
+class DeltaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Write each micro-batch of a query once."""
 
     def __init__(self, table: LakeTable) -> None:
@@ -243,7 +243,6 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesWritten:
         # Spark tells a task neither the query nor the micro-batch, except here.
         task = TaskContext.get()
-        assert task is not None
         query_id = task.getLocalProperty("sql.streaming.queryId")
         batch_id = task.getLocalProperty("streaming.sql.batchId")
         if query_id is None or batch_id is None:
@@ -273,7 +272,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         pass
 
 
-class DeltaBatchWriter(DataSourceArrowWriter):
+class DeltaBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Append rows once."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -281,11 +280,12 @@ class DeltaBatchWriter(DataSourceArrowWriter):
         self.app_id = options.get("txnAppId") or None
         self.version = whole_number_or_zero(options, "txnVersion")
         if (self.app_id is None) != (self.version is None):
-            raise ConfigurationError("txnAppId and txnVersion belong together: give both or neither")
+            raise ConfigurationError(
+                "txnAppId and txnVersion belong together: give both or neither"
+            )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesWritten:
         task = TaskContext.get()
-        assert task is not None
         return FilesWritten(self.table.write(iterator, part=task.partitionId()))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -368,9 +368,7 @@ class _Stats:
 
 
 def _has_range(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
-    )
+    return bool(pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def _as_json(value: Any) -> Any:

@@ -1,11 +1,11 @@
 """The pipelines that ship: an event log, a queue or an archive into a Delta table.
 
-    stream = events("orders", "/lake/orders", "/lake/orders.checkpoint")   # runs until stop()
-    stream.catch_up(deadline_s=60)     # everything committed before this call is in the lake
-    stream.stop()
+stream = events("orders", "/lake/orders", "/lake/orders.checkpoint")   # runs until stop()
+stream.catch_up(deadline_s=60)     # everything committed before this call is in the lake
+stream.stop()
 
-    events("orders", "/lake/orders", "/lake/orders.checkpoint", once=True)  # what is there now, then ends
-    archive("invoices", "/lake/invoices")                                   # what is new since the last time
+events("orders", "/lake/orders", "/lake/orders.checkpoint", once=True)  # what is there now, then ends
+archive("invoices", "/lake/invoices")                                   # what is new since the last time
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
 
 from pgsluice import connection
+from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError, LogStateError, SluiceError
 from pgsluice.spark.access import Access, driver_connection, private_file, run, secrets_of
 from pgsluice.spark.failure import is_start_timeout, told_by
@@ -81,7 +82,7 @@ class EventStream:
         if access.dsn_file is not None:
             weakref.finalize(self, Path(access.dsn_file).unlink, missing_ok=True)
 
-    def __enter__(self) -> EventStream:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -102,8 +103,6 @@ class EventStream:
             PrivilegeError: The role may not tick the log.
             SluiceError: The stream failed or ended, or did not get there in time.
         """
-        from pgsluice.client.calls import spark as calls  # noqa: PLC0415
-
         tick = self._ask(calls.log_tick(self.log))
         self._wait(
             lambda: self._tick is not None and self._tick >= tick,
@@ -160,8 +159,6 @@ class EventStream:
 
         Spark tells it of a micro-batch only when the next one is planned.
         """
-        from pgsluice.client.calls import spark as calls  # noqa: PLC0415
-
         self._look()
         if self._tick is not None:
             self._ask(calls.log_commit(self.log, self.consumer, self._tick))
@@ -216,7 +213,7 @@ class EventStream:
 
     def _ask(self, call: Any) -> Any:
         with driver_connection(self._access, autocommit=True) as database:
-            return _run(database, call)
+            return run(database, call, self._access.conninfo())
 
 
 def events(
@@ -262,13 +259,13 @@ def events(
         SluiceError: Anything else that stopped the stream.
     """
     require_extra()
-    from pgsluice.client.calls import spark as calls  # noqa: PLC0415
-
     table_folder, notes = _folder(lake, "lake"), _folder(checkpoint, "checkpoint")
     name = consumer or _consumer_name(table_folder)
     access = _access(dsn)
     with driver_connection(access, autocommit=True) as database:
-        _run(database, calls.log_incarnation(log))  # an unknown log is named before Java starts
+        run(
+            database, calls.log_incarnation(log), access.conninfo()
+        )  # an unknown log is named before Java starts
     session = _session(spark, "pgsluice events")
     _open_table(table_folder, notes)
     options = {
@@ -320,9 +317,7 @@ def archive(
         ConfigurationError: The table has other columns.
     """
     require_extra()
-    from deltalake import DeltaTable  # noqa: PLC0415
-
-    from pgsluice.client.calls import spark as calls  # noqa: PLC0415
+    from deltalake import DeltaTable
 
     folder = _folder(lake, "lake")
     access = _access(dsn)
@@ -331,8 +326,8 @@ def archive(
             # Only as long as this transaction lives can Spark's workers see what it sees.
             database.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             database.read_only = True
-            _run(database, calls.queue_slices(queue, table, 1, ["msg_id"]), queue_name=queue)
-            snapshot = _run(database, calls.export_snapshot())
+            run(database, calls.queue_slices(queue, table, 1, ["msg_id"]), access.conninfo())
+            snapshot = run(database, calls.export_snapshot(), access.conninfo())
             session = _session(spark, "pgsluice archive")
             options = {
                 **access.options(),
@@ -401,11 +396,10 @@ def _consumer_name(lake: Path) -> str:
 
 def _open_table(lake: Path, checkpoint: Path) -> None:
     """Make the table on the first run; refuse a table and a checkpoint that do not belong together."""
-    from deltalake import DeltaTable  # noqa: PLC0415
-    from pyspark.sql.types import StructType  # noqa: PLC0415
+    from deltalake import DeltaTable
 
-    from pgsluice.spark.lake import LakeTable  # noqa: PLC0415
-    from pgsluice.spark.stream import LOG_SCHEMA  # noqa: PLC0415
+    from pgsluice.spark.lake import LakeTable
+    from pgsluice.spark.stream import LOG_SCHEMA
 
     is_table = DeltaTable.is_deltatable(str(lake))
     has_run = (checkpoint / "metadata").exists()
@@ -419,13 +413,13 @@ def _open_table(lake: Path, checkpoint: Path) -> None:
             f"the lake table {lake} holds rows, and the checkpoint {checkpoint} is new: events would be "
             "added a second time; use the checkpoint that belongs to the table, or another table"
         )
-    LakeTable.of(str(lake), StructType.fromDDL(LOG_SCHEMA)).create()
+    LakeTable.of(str(lake), LOG_SCHEMA).create()
 
 
 def _patiently(act: Callable[[], Any]) -> Any:
     """Do something that makes Spark start a Python process, again if it came up too late."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415
-    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
 
     for last in (False,) * (_STARTS_MAX - 1) + (True,):
         try:
@@ -434,12 +428,3 @@ def _patiently(act: Callable[[], Any]) -> Any:
             if last or not is_start_timeout(error):
                 raise told_by(error, "Spark") from None
     raise AssertionError  # the last turn returns or raises
-
-
-def _run(database: psycopg.Connection[Any], call: Any, *, queue_name: str | None = None) -> Any:
-    from pgsluice.errors import translate  # noqa: PLC0415
-
-    try:
-        return run(database, call)
-    except psycopg.Error as error:
-        raise translate(error, queue_name=queue_name) from error

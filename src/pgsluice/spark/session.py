@@ -52,8 +52,8 @@ def spark_session(
         MissingJavaError: There is no Java 17 or newer.
     """
     require_extra()
-    from pyspark import SparkContext  # noqa: PLC0415 - only now is it known to be there
-    from pyspark.sql import SparkSession  # noqa: PLC0415
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     # Without it workers take `python3` from PATH, which has not got our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -70,8 +70,8 @@ def spark_session(
 def register(spark: SparkSession) -> None:
     """Register the formats `pgsluice` and `pgsluice-delta` in a session of the caller's."""
     require_extra()
-    from pgsluice.spark.lake import DeltaSink  # noqa: PLC0415
-    from pgsluice.spark.source import PgsluiceSource  # noqa: PLC0415
+    from pgsluice.spark.lake import DeltaSink
+    from pgsluice.spark.source import PgsluiceSource
 
     spark.dataSource.register(PgsluiceSource)
     spark.dataSource.register(DeltaSink)

@@ -15,37 +15,49 @@ As a stream (`spark.readStream`): see `stream`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import LiteralString
 
-import psycopg
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pgsluice.client.calls import spark as calls
-from pgsluice.errors import ConfigurationError, translate
-from pgsluice.spark.access import Access, driver_connection, run
-from pgsluice.spark.arrow_io import QueryPartition, arrow_schema, read_batches
+from pgsluice.errors import ConfigurationError
+from pgsluice.spark.access import Access, driver_connection, prepare, run
+from pgsluice.spark.arrow_io import QueryPartition, arrow_schema, read_batches, struct
 from pgsluice.spark.options import PARTITIONS_DEFAULT, whole_number
 from pgsluice.spark.stream import LOG_SCHEMA, LogStreamReader
 
-QUEUE_SCHEMA = (
-    "msg_id bigint, read_ct int, enqueued_at timestamp, last_read_at timestamp, vt timestamp, "
-    "message string, headers string"
+QUEUE_SCHEMA = struct(
+    msg_id="long",
+    read_ct="integer",
+    enqueued_at="timestamp",
+    last_read_at="timestamp",
+    vt="timestamp",
+    message="string",
+    headers="string",
 )
-ARCHIVE_SCHEMA = QUEUE_SCHEMA.replace("vt timestamp", "archived_at timestamp, vt timestamp")
-_SNAPSHOT_NAME = re.compile(r"[0-9A-Fa-f-]+")
+ARCHIVE_SCHEMA = struct(
+    msg_id="long",
+    read_ct="integer",
+    enqueued_at="timestamp",
+    last_read_at="timestamp",
+    archived_at="timestamp",
+    vt="timestamp",
+    message="string",
+    headers="string",
+)
 
 
-class PgsluiceSource(DataSource):
+class PgsluiceSource(DataSource):  # type: ignore[misc]
     """The format `pgsluice`."""
 
     @classmethod
     def name(cls) -> str:
         return "pgsluice"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         if self.options.get("log"):
             return LOG_SCHEMA
         return ARCHIVE_SCHEMA if _table(self.options) == "archive" else QUEUE_SCHEMA
@@ -66,7 +78,7 @@ class PgsluiceSource(DataSource):
         return LogStreamReader(self.options, schema)
 
 
-class QueueReader(DataSourceReader):
+class QueueReader(DataSourceReader):  # type: ignore[misc]
     """Read a queue or an archive in parallel by ranges of msg_id."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -75,29 +87,22 @@ class QueueReader(DataSourceReader):
         self.access = Access.from_options(options)
         self.slice_count = whole_number(options, "numPartitions", PARTITIONS_DEFAULT)
         self.schema = arrow_schema(schema)
-        self.prepare: tuple[str, ...] = ()
+        self.prepare: tuple[LiteralString, ...] = ()
         snapshot = options.get("snapshot")
         if snapshot:
-            if not _SNAPSHOT_NAME.fullmatch(snapshot):
-                raise ConfigurationError(
-                    f"snapshot is {snapshot!r}; give what pg_export_snapshot() returned"
-                )
             self.prepare = calls.use_snapshot(snapshot)
 
     def partitions(self) -> Sequence[QueryPartition]:
         call = calls.queue_slices(self.queue_name, self.table, self.slice_count, self.schema.names)
         with driver_connection(self.access, autocommit=True) as connection:
-            try:
-                for statement in self.prepare:
-                    connection.execute(statement.encode())
-                queries = run(connection, call)
-            except psycopg.Error as error:
-                # Without the chain: Spark prints it whole.
-                raise translate(error, queue_name=self.queue_name) from None
+            prepare(connection, self.prepare, self.access.conninfo())
+            queries = run(connection, call, self.access.conninfo())
         return [QueryPartition(query, self.prepare) for query in queries]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, QueryPartition)
+        # Told that there is nothing to read, Spark makes up a partition of its own.
+        if not isinstance(partition, QueryPartition):
+            return iter(())
         return read_batches(self.access, partition.query, self.schema, prepare=partition.prepare)
 
 

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 import psycopg
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxRows,
@@ -34,7 +34,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pgsluice.client.calls import Call
+from pgsluice.client.calls import Call, pgq
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import (
     ConfigurationError,
@@ -43,16 +43,22 @@ from pgsluice.errors import (
     PrivilegeError,
     RetryableError,
     SluiceError,
-    translate,
 )
-from pgsluice.spark.access import Access, driver_connection, run, scrub
-from pgsluice.spark.arrow_io import QueryPartition, arrow_schema, read_batches
+from pgsluice.spark.access import Access, driver_connection, run
+from pgsluice.spark.arrow_io import QueryPartition, arrow_schema, read_batches, struct
 from pgsluice.spark.offsets import Offset, starting
 from pgsluice.spark.options import PARTITIONS_DEFAULT, truth, whole_number
 
-LOG_SCHEMA = (
-    "ev_id bigint, ev_time timestamp, ev_txid bigint, ev_type string, ev_data string, "
-    "ev_extra1 string, ev_extra2 string, ev_extra3 string, ev_extra4 string"
+LOG_SCHEMA = struct(
+    ev_id="long",
+    ev_time="timestamp",
+    ev_txid="long",
+    ev_type="string",
+    ev_data="string",
+    ev_extra1="string",
+    ev_extra2="string",
+    ev_extra3="string",
+    ev_extra4="string",
 )
 # A micro-batch costs 0.3 s whatever is in it: with 10k rows Spark reads 30k/s, with 100k 170k/s and more.
 MAX_ROWS_DEFAULT = 200_000
@@ -64,7 +70,7 @@ _RECONNECT_PAUSE_MAX_S = 2.0
 Result = TypeVar("Result")
 
 
-class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Read an event log between ticks.
 
     Spark keeps one of these in a process on the driver for the planning, and sends copies to the
@@ -109,15 +115,18 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.auto_tick:
             try:
                 self.last_tick = self._call(calls.log_tick(self.queue_name))
-                return
             except PrivilegeError:
                 self.auto_tick = False
-        self.last_tick = self._call(calls.log_newest(self.queue_name))
+        if self.last_tick is None:
+            self.last_tick = self._call(calls.log_newest(self.queue_name))
 
     def latestOffset(self, start: dict[str, str | int], limit: ReadLimit) -> dict[str, str | int]:
         if self.auto_tick and self.last_tick is None:
             self._tick()
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else sys.maxsize >> 1
+        self.log = (
+            None  # it may have been dropped and made again: then the offset is of another log
+        )
         begin = self._offset(start)
         tick = self._with_what_is_kept(
             begin.tick,
@@ -157,8 +166,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- reading, on the executors -------------------------------------------------------------------
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, QueryPartition)
+    def read(self, partition: QueryPartition) -> Iterator[pa.RecordBatch]:
         return read_batches(self.access, partition.query, self.schema)
 
     # --- inside --------------------------------------------------------------------------------------
@@ -173,7 +181,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _tick(self) -> None:
         try:
-            self._call(calls.ticker(self.queue_name))
+            self._call(pgq.ticker(self.queue_name))
         except PrivilegeError:
             self.auto_tick = False  # others tick
         except LogStateError:
@@ -187,7 +195,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self.fail_on_data_loss:
                 raise
         oldest = self._call(calls.log_start(self.queue_name, None, "earliest"))
-        print(  # noqa: T201 - this process of Spark has no other voice
+        print(
             f"pgsluice: event log {self.queue_name!r} no longer keeps tick {tick}; going on from {oldest}",
             file=sys.stderr,
         )
@@ -207,14 +215,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if self.connection is None:
                     self.connection = driver_connection(self.access, autocommit=True)
                     was_connected = True
-                return run(self.connection, call)
-            except ConnectionFailedError as error:
-                failure: SluiceError = error
-            except psycopg.Error as error:
-                failure = translate(error)
-                failure = type(failure)(
-                    scrub(failure, self.access.conninfo()), sqlstate=failure.sqlstate
-                )
+                return run(self.connection, call, self.access.conninfo())
+            except SluiceError as error:
+                failure = error
             lost = isinstance(failure, ConnectionFailedError)
             if lost:
                 self.stop()
@@ -223,5 +226,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise failure from None
             if time.monotonic() + pause_s > deadline:
                 raise failure from None
-            threading.Event().wait(pause_s)  # the server is starting, or full: ask again a little later
+            threading.Event().wait(
+                pause_s
+            )  # the server is starting, or full: ask again a little later
             pause_s = min(2 * pause_s, _RECONNECT_PAUSE_MAX_S)

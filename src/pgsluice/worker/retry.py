@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pgsluice.errors import ArgumentError
@@ -29,7 +30,7 @@ class Retry:
             raise ArgumentError(f"max_attempts is {self.max_attempts}; use 1 or more")
         if self.first_delay_s < 0 or self.max_delay_s < 0:
             raise ArgumentError("a delay between attempts is negative; use 0 or more seconds")
-        if self.factor < 1:
+        if not 1 <= self.factor < math.inf:  # also refuses NaN
             raise ArgumentError(f"factor is {self.factor}; use 1 or more")
 
     def is_last(self, attempt: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -13,6 +12,8 @@ from pgsluice.errors import PayloadError
 
 # A reader must be able to decode what a writer could send: Python's own decoder recurses.
 DEPTH_MAX = 512
+# 4000 digits: beyond 4300 Python itself refuses to write an integer as text, and to read it back.
+_INT_BITS_MAX = 13_288
 
 
 def json_parameter(value: Any, name: str) -> Jsonb | None:
@@ -23,8 +24,9 @@ def json_parameter(value: Any, name: str) -> Jsonb | None:
         name: What the caller calls it, for the error: `message`, `headers[3]`.
 
     Raises:
-        PayloadError: It holds a NaN or an infinity, a NUL or a lone surrogate, a key that is not a string, or
-            something JSON has no form for; the path to it is named. Nothing was sent.
+        PayloadError: It holds a NaN or an infinity, a NUL or a lone surrogate, a key that is not a string, an
+            integer of more than 4000 digits, or something JSON has no form for; the path to it is named. Nothing
+            was sent.
     """
     if value is None:
         return None
@@ -43,12 +45,15 @@ def _check(value: Any, path: str, depth: int) -> None:
         )
     if isinstance(value, str):
         _check_text(value, path)
-    elif value is None or isinstance(value, int):  # bool is an int
+    elif isinstance(value, int):  # bool is an int
+        if value.bit_length() > _INT_BITS_MAX:
+            raise PayloadError(f"{path} has more than 4000 digits; send it as a string")
+    elif value is None:
         return
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise PayloadError(f"{path} is {value}, which JSON cannot hold; send null or a string")
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):  # no other mapping: json.dumps refuses it
         for key, item in value.items():
             if not isinstance(key, str):
                 raise PayloadError(f"{path} has the key {key!r}; use only strings as keys")

@@ -6,46 +6,47 @@ returns rows it takes two to three times as long.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import LiteralString
 
-from pgsluice.client.calls import Call
+from pgsluice.client.calls.call import Call, column, scalar
+from pgsluice.errors import ArgumentError
+
+_SNAPSHOT_NAME = re.compile(r"[0-9A-Fa-f-]+")
 
 
 def log_incarnation(queue_name: str) -> Call[str]:
     """What tells this event log from another of the same name, here or in another cluster."""
-    return Call("select sluice.log_incarnation(%s)", (queue_name,), _value)
+    return Call("select sluice.log_incarnation(%s::text)", (queue_name,), scalar)
 
 
 def log_start(queue_name: str, consumer_name: str | None, starting: str) -> Call[int]:
     """Find the tick to start at (`earliest`, `latest` or a number); register the consumer there."""
     return Call(
-        "select sluice.log_start(%s, %s, %s)", (queue_name, consumer_name, starting), _value
+        "select sluice.log_start(%s::text, %s::text, %s::text)",
+        (queue_name, consumer_name, starting),
+        scalar,
     )
 
 
 def log_end(queue_name: str, from_tick: int, max_events: int, last_tick: int | None) -> Call[int]:
     """Find the last tick within about `max_events` of `from_tick`, and not after `last_tick`."""
     return Call(
-        "select sluice.log_end(%s, %s, %s, %s)",
+        "select sluice.log_end(%s::text, %s::bigint, %s::bigint, %s::bigint)",
         (queue_name, from_tick, max_events, last_tick),
-        _value,
+        scalar,
     )
 
 
 def log_newest(queue_name: str) -> Call[int]:
     """Find the newest tick."""
-    return Call("select sluice.log_end(%s, null, null, null)", (queue_name,), _value)
+    return Call("select sluice.log_end(%s::text, null, null, null)", (queue_name,), scalar)
 
 
 def log_tick(queue_name: str) -> Call[int]:
     """Tick now if anything is new; the newest tick covers all that was committed before."""
-    return Call("select sluice.log_tick(%s)", (queue_name,), _value)
-
-
-def ticker(queue_name: str) -> Call[int | None]:
-    """Tick if it is time."""
-    return Call("select pgq.ticker(%s)", (queue_name,), _value)
+    return Call("select sluice.log_tick(%s::text)", (queue_name,), scalar)
 
 
 def log_slices(
@@ -59,16 +60,19 @@ def log_slices(
 ) -> Call[list[str]]:
     """Compose the queries for the events after one tick up to another."""
     return Call(
-        "select s.query from sluice.log_slices(%s, %s, %s, %s, %s, %s) as s order by s.slice",
+        "select s.query from sluice.log_slices("
+        "%s::text, %s::bigint, %s::bigint, %s::integer, %s::bigint, %s::text[]) as s order by s.slice",
         (queue_name, from_tick, to_tick, slice_count, slice_events_min, list(columns)),
-        _values,
+        column,
     )
 
 
 def log_commit(queue_name: str, consumer_name: str, tick_id: int) -> Call[bool]:
     """Move a consumer's position forward."""
     return Call(
-        "select sluice.log_commit(%s, %s, %s)", (queue_name, consumer_name, tick_id), _value
+        "select sluice.log_commit(%s::text, %s::text, %s::bigint)",
+        (queue_name, consumer_name, tick_id),
+        scalar,
     )
 
 
@@ -77,32 +81,29 @@ def queue_slices(
 ) -> Call[list[str]]:
     """Compose the queries for the rows of a queue or its archive."""
     return Call(
-        "select s.query from sluice.queue_slices(%s, %s, %s, %s) as s order by s.slice",
+        "select s.query from sluice.queue_slices("
+        "%s::text, %s::text, %s::integer, %s::text[]) as s order by s.slice",
         (queue_name, relation, slice_count, list(columns)),
-        _values,
+        column,
+        queue_name,
     )
 
 
 def export_snapshot() -> Call[str]:
     """Name this transaction's snapshot, so that other sessions can read what it sees."""
-    return Call("select pg_export_snapshot()", (), _value)
+    return Call("select pg_export_snapshot()", (), scalar)
 
 
-def use_snapshot(snapshot: str) -> tuple[str, ...]:
-    """The statements that let a new session read what the exporting transaction sees.
+def use_snapshot(snapshot: str) -> tuple[LiteralString, ...]:
+    """The statements that begin a transaction which sees what the exporting one sees.
 
-    Arrow connections take no parameters here: a snapshot's name has only hexadecimal digits and dashes,
-    and anything else is refused by the caller.
+    They are no calls: they take no parameters and return no rows, and an Arrow connection runs them too.
+
+    Raises:
+        ArgumentError: This is no name that `pg_export_snapshot()` gives.
     """
-    return (
-        "begin isolation level repeatable read read only",
-        f"set transaction snapshot '{snapshot}'",
-    )
-
-
-def _value(rows: Sequence[Sequence[Any]]) -> Any:
-    return rows[0][0]
-
-
-def _values(rows: Sequence[Sequence[Any]]) -> list[Any]:
-    return [row[0] for row in rows]
+    if not _SNAPSHOT_NAME.fullmatch(snapshot):
+        raise ArgumentError(f"{snapshot!r} is no snapshot; give what pg_export_snapshot() returned")
+    # Only digits, letters and dashes can be in it now.
+    take: LiteralString = f"set transaction snapshot '{snapshot}'"
+    return "begin isolation level repeatable read read only", take

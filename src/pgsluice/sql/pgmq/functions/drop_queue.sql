@@ -12,7 +12,8 @@ begin
         perform pgmq.acquire_queue_lock(queue_name);
     end if;
 
-    if to_regclass(format('pgmq.%s', quote_ident(v_queue))) is null then
+    perform from pg_class as c where c.relnamespace = 'pgmq'::regnamespace and c.relname = v_queue;
+    if not found then
         raise notice 'pgmq queue `%` does not exist', queue_name;
         return false;
     end if;

@@ -1,0 +1,52 @@
+# One command each; everything they need is installed into .venv from the package registry.
+PYTHON ?= python3
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check generate verify bench docs clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+.venv/.package: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pgsluice needs Python 3.11 or later; name one: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	@touch $@
+
+.venv/.dev: .venv/.package
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+setup: .venv/.dev ## create .venv with everything for development
+
+demo: .venv/.package ## run the whole system on real work and check every row
+	$(BIN)/pgsluice demo $(ARGS)
+
+test: .venv/.dev ## run every test, on every PostgreSQL at hand
+	$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/.dev ## format, lint, types, layers, generated files
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	@$(MAKE) --no-print-directory verify
+
+generate: .venv/.dev ## write what is generated: client/_sync, docs/reference, tests/fixtures/schema
+	$(BIN)/python tools/sync_from_async.py
+	$(BIN)/python tools/schema_dump.py
+	$(BIN)/python tools/reference_docs.py
+
+verify: .venv/.dev ## fail when something generated is out of date
+	$(BIN)/python tools/sync_from_async.py --check
+	$(BIN)/python tools/schema_dump.py --check
+	$(BIN)/python tools/reference_docs.py --check
+
+bench: .venv/.dev ## measure against a peer in the same server
+	$(BIN)/python -m bench $(ARGS)
+
+docs: generate ## write docs/reference
+
+clean: ## remove .venv and caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,380 @@
+"""`pgsluice demo` as a user runs it: whole, killed and started again, and with a difference in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import value, wait_until
+
+from pgsluice.demo.lake import Lake, compute_balances
+from pgsluice.demo.orphans import RUN_VARIABLE
+from pgsluice.demo.reconcile import CHECKS, reconcile
+from pgsluice.embedded import EmbeddedServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(400)]
+
+PYTHON_M = [sys.executable, "-c", "from pgsluice.cli.main import main; main()", "demo"]
+FAST = {"fsync": "off"}  # processes are killed here; the machine is not
+# Generous: on a quiet machine the load starts 6 s after the command, and a run of 4 s takes 30 s.
+STEP_DEADLINE_S = 150.0
+RUN_DEADLINE_S = 300.0
+
+
+class Demo:
+    """The command with a server and a folder of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.out = home / "out"
+        self.server = EmbeddedServer(home / "postgresql-18", options=FAST)
+        dropped = ("PGSLUICE_DSN", "DATABASE_URL", RUN_VARIABLE)
+        self.environ = {
+            name: text
+            for name, text in os.environ.items()
+            if name not in dropped and not name.startswith("PG")
+        } | {"PGSLUICE_HOME": str(home)}
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*PYTHON_M, "--out", str(self.out), *map(str, arguments)],
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: object) -> Outcome:
+        process = self.start(*arguments)
+        try:
+            stdout, stderr = process.communicate(timeout=RUN_DEADLINE_S)
+        finally:
+            process.kill()
+        return Outcome(process.returncode, stdout, stderr)
+
+    def connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(self.server.url("pgsluice_demo"), autocommit=True)
+
+    def ask(self, query: str) -> object:
+        """The answer, or None as long as the database or the table is not there."""
+        try:
+            with self.connect() as connection:
+                return value(connection, query)
+        except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
+            return None
+
+    def kill_when(self, query: str, what: str, *arguments: object) -> int:
+        """Start it, wait until the query is true, kill it with SIGKILL; returns its process id."""
+        process = self.start(*arguments)
+        try:
+            wait_until(
+                lambda: process.poll() is not None or self.ask(query) is True,
+                what,
+                STEP_DEADLINE_S,
+            )
+            assert process.poll() is None, f"it ended before {what}: {process.stderr.read()}"
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process.stdout.close()
+            process.stderr.close()
+        return process.pid
+
+    def run_id(self) -> str:
+        return json.loads((self.out / "run.json").read_text())["run_id"]
+
+
+class Outcome(NamedTuple):
+    status: int
+    stdout: str
+    stderr: str
+
+    def result(self) -> dict[str, Any]:
+        return json.loads(self.stdout)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Demo]:
+    # Not pytest's folder: as root the server runs as another user, who could not enter it.
+    home = Path(tempfile.mkdtemp(prefix="pgsluice-demo-"))
+    home.chmod(0o755)
+    demo = Demo(home)
+    demo.server.start()
+    try:
+        yield demo
+    finally:
+        demo.server.stop("immediate")
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def outcome(demo: Demo) -> Outcome:
+    """One whole run."""
+    return demo.run("--seconds", 4, "--clients", 2, "--json")
+
+
+def processes_of(run_id: str) -> list[str]:
+    mark = f"{RUN_VARIABLE}={run_id}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_run_reconciles_and_says_so_in_json_and_in_the_report(demo: Demo, outcome: Outcome):
+    assert outcome.status == 0, outcome.stdout + outcome.stderr
+    result = outcome.result()
+    counts = result["counts"]
+
+    assert result["reconciled"] is True
+    assert [check["name"] for check in result["checks"]] == list(CHECKS)
+    assert counts["transactions"] > 100
+    assert counts["messages_sent"] == counts["transactions"] + 1
+    assert counts["processed"] == counts["archived"] == counts["transactions"]
+    assert counts["dead"] == 1
+    assert counts["retried"] > 0
+    assert counts["lake_rows"] == counts["events"]
+    assert 0 < result["latencies_s"]["transaction"]["p50"] < 4
+    assert "<svg" in Path(result["report"]).read_text(encoding="utf-8")
+    assert "Traceback" not in outcome.stderr
+
+
+def test_after_a_run_none_of_its_processes_is_left(demo: Demo, outcome: Outcome):
+    assert outcome.status == 0
+
+    assert processes_of(demo.run_id()) == []
+
+
+def test_the_balances_on_disk_are_those_of_the_database(demo: Demo, outcome: Outcome):
+    assert outcome.status == 0
+    balances = pq.read_table(demo.out / "balances.parquet").to_pylist()
+    with demo.connect() as connection:
+        query = "select aid, abalance from pgbench_accounts order by aid"
+        accounts = connection.execute(query).fetchall()
+
+    assert [(row["aid"], row["abalance"]) for row in balances] == accounts
+
+
+ONE_MORE = (
+    "insert into demo.processed select * from demo.processed where fails_first is false limit 1"
+)
+# What is done to the database behind the demo's back → the checks that must find it.
+PLANTED_IN_THE_DATABASE = {
+    "a balance changed": (
+        "update pgbench_accounts set abalance = abalance + 1 where aid = 17",
+        {"balances", "sums"},
+    ),
+    "an account removed": ("delete from pgbench_accounts where aid = 17", {"balances"}),
+    "a message lost from the archive": (
+        "delete from pgmq.a_orders where msg_id = (select max(msg_id) from pgmq.a_orders)",
+        {"messages_settled", "messages_processed"},
+    ),
+    "a message archived and in the queue": (
+        "insert into pgmq.q_orders (msg_id, vt, message) overriding system value"
+        " select max(msg_id), now(), null from pgmq.a_orders",
+        {"messages_settled"},
+    ),
+    "a message processed twice": (ONE_MORE, {"messages_processed", "deltas"}),
+    "a message processed with another amount": (
+        "update demo.processed set delta = delta + 1"
+        " where msg_id = (select max(msg_id) from demo.processed)",
+        {"deltas", "sums"},
+    ),
+    "a dead letter lost": ("delete from sluice.dead_letter", {"messages_settled", "dead_letters"}),
+    "a good message among the dead letters": (
+        "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, reason)"
+        " select 'orders', max(msg_id), 1, now(), 'planted' from pgmq.a_orders",
+        {"messages_settled", "dead_letters"},
+    ),
+    "a retry that was none": (
+        "update demo.processed set attempt = 1 where fails_first",
+        {"retries"},
+    ),
+    "a transaction without a message": (
+        "insert into pgbench_history (tid, bid, aid, delta, mtime) values (1, 1, 17, 0, now())",
+        {"events_updated", "messages_settled", "deltas"},
+    ),
+    "an event of the log lost": (
+        "delete from pgq.event_1_0 where ev_id = (select max(ev_id) from demo.change)",
+        {"events_once"},
+    ),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED_IN_THE_DATABASE)
+def test_a_difference_in_the_database_is_found(demo: Demo, outcome: Outcome, planted: str):
+    assert outcome.status == 0
+    change, checks = PLANTED_IN_THE_DATABASE[planted]
+
+    with demo.connect() as connection, connection.transaction(force_rollback=True):
+        # Without triggers: what is planted must not become an event.
+        connection.execute("set local session_replication_role = replica")
+        assert connection.execute(change).rowcount > 0
+        found = failing(connection, *lake_of(demo))
+
+    assert checks <= found, f"{planted}: found only by {found}"
+
+
+def without_last(table: pa.Table) -> pa.Table:
+    return table.slice(0, table.num_rows - 1)
+
+
+def last_twice(table: pa.Table) -> pa.Table:
+    return pa.concat_tables([table, table.slice(table.num_rows - 1)])
+
+
+def as_deletes(table: pa.Table) -> pa.Table:
+    return table.set_column(1, "ev_type", pa.array(["d"] * table.num_rows))
+
+
+def one_higher(table: pa.Table) -> pa.Table:
+    balances = table["abalance"].to_pylist()
+    return table.set_column(1, "abalance", pa.array([*balances[:-1], balances[-1] + 1], pa.int32()))
+
+
+# What is done to the lake's balances and events → the checks that must find it.
+PLANTED_IN_THE_LAKE = {
+    "an account missing": (without_last, None, {"balances"}),
+    "an account too many": (
+        lambda t: pa.concat_tables([t, pa.table({"aid": [0], "abalance": [1]}, t.schema)]),
+        None,
+        {"balances", "sums"},
+    ),
+    "a balance off by one": (one_higher, None, {"balances", "sums"}),
+    "an event missing": (None, without_last, {"events_once"}),
+    "an event twice": (None, last_twice, {"events_once"}),
+    "events of another type": (None, as_deletes, {"events_created", "events_updated", "events_once"}),
+    "an event the log does not have": (
+        None,
+        lambda t: pa.concat_tables([t, pa.table({"ev_id": [0], "ev_type": ["u"]}, t.schema)]),
+        {"events_once", "events_updated"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("planted", PLANTED_IN_THE_LAKE)
+def test_a_difference_in_the_lake_is_found(demo: Demo, outcome: Outcome, planted: str):
+    assert outcome.status == 0
+    change_balances, change_events, checks = PLANTED_IN_THE_LAKE[planted]
+    balances, events = lake_of(demo)
+    if change_balances is not None:
+        balances = change_balances(balances)
+    if change_events is not None:
+        events = change_events(events)
+
+    with demo.connect() as connection:
+        found = failing(connection, balances, events)
+
+    assert checks <= found, f"{planted}: found only by {found}"
+
+
+def test_every_check_is_shown_to_find_something():
+    planted = [*PLANTED_IN_THE_DATABASE.values(), *PLANTED_IN_THE_LAKE.values()]
+
+    assert set().union(*(checks for *_, checks in planted)) == set(CHECKS)
+
+
+def lake_of(demo: Demo) -> tuple[pa.Table, pa.Table]:
+    return pq.read_table(demo.out / "balances.parquet"), Lake(demo.out / "lake/changes").events()
+
+
+def failing(connection: psycopg.Connection[Any], balances: pa.Table, events: pa.Table) -> set[str]:
+    return {check.name for check in reconcile(connection, balances, events) if not check.holds}
+
+
+LOADING = "select count(*) > 50 from pgbench_history"
+
+
+def test_killed_while_preparing_and_in_the_load_it_goes_on_and_reconciles(
+    demo: Demo, outcome: Outcome
+):
+    before = demo.run_id()
+    demo.kill_when(
+        "select prepared_at is null from demo.run", "the data to be made", "--seconds", 30
+    )
+    first = demo.run_id()
+    demo.kill_when(
+        f"select prepared_at is not null and ({LOADING}) from demo.run", "the load", "--seconds", 30
+    )
+    second = demo.run_id()
+    # What the killed one had started lives on: it is this that must not disturb.
+    left = processes_of(second)
+
+    after = demo.run("--seconds", 2, "--clients", 2, "--json")
+
+    assert after.status == 0, after.stdout + after.stderr
+    result = after.result()
+    assert len({before, first, second}) == 3, "a run that had not prepared was gone on with"
+    assert demo.run_id() == second, "the run that was killed in its load was not gone on with"
+    assert any("pgbench" in command for command in left)
+    assert result["interruptions"] == 1
+    assert result["reconciled"] is True
+    assert processes_of(second) == []
+
+
+def test_a_difference_ends_with_status_1_and_is_named_with_its_row(demo: Demo):
+    demo.kill_when(
+        f"select finished_at is null and prepared_at is not null and ({LOADING}) from demo.run",
+        "the load",
+        "--seconds",
+        30,
+    )
+    with demo.connect() as connection, connection.transaction():
+        connection.execute("set local session_replication_role = replica")
+        connection.execute("update pgbench_accounts set abalance = 123456789 where aid = 17")
+
+    after = demo.run("--seconds", 1)
+
+    assert after.status == 1, after.stdout + after.stderr
+    assert "Not reconciled" in after.stdout
+    assert '"aid": 17' in after.stdout
+    assert "123456789" in after.stdout
+    assert "Not reconciled" in (demo.out / "report.html").read_text(encoding="utf-8")
+
+
+def test_balances_follow_the_order_of_changes_through_deletes_and_truncates(tmp_path: Path):
+    from deltalake import write_deltalake
+
+    from pgsluice.spark.session import spark_session
+
+    def change(ev_id: int, ev_type: str, before: Any, after: Any) -> dict[str, Any]:
+        rows = [
+            row and {"aid": row[0], "abalance": row[1], "filler": " "} for row in (before, after)
+        ]
+        data = {"op": ev_type, "before": rows[0], "after": rows[1]}
+        return {"ev_id": ev_id, "ev_type": ev_type, "ev_data": json.dumps(data)}
+
+    changes = [
+        change(1, "c", None, (9, 900)),
+        change(2, "t", None, None),
+        change(3, "c", None, (1, 0)),
+        change(4, "c", None, (2, 0)),
+        change(5, "c", None, (3, 0)),
+        change(6, "u", (1, 0), (1, 10)),
+        change(7, "d", (2, 0), None),
+        change(8, "u", (1, 10), (1, -5)),
+        change(9, "d", (3, 0), None),
+        change(10, "c", None, (3, 33)),
+    ]
+    # As they may lie in the lake: in several files, in no order.
+    for part in (changes[5:], changes[:5]):
+        write_deltalake(tmp_path / "lake", pa.Table.from_pylist(part[::-1]), mode="append")
+
+    balances = compute_balances(spark_session(), tmp_path / "lake")
+
+    assert balances.to_pylist() == [{"aid": 1, "abalance": -5}, {"aid": 3, "abalance": 33}]

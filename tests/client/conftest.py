@@ -1,0 +1,180 @@
+"""One suite for the sync and the async clients: an adapter makes both blocking.
+
+The tests share one database, each with queues and logs of its own names; those that look at all of them
+have a database of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import psycopg_pool
+import pytest
+
+from pgsluice import AsyncEventLog, AsyncWorkQueue, EventLog, WorkQueue
+
+_names = itertools.count(1)
+# Not the default of the test server, so that a change of it would show.
+SYNCHRONOUS_COMMIT = "local"
+
+
+class Blocking:
+    """An object whose methods return results: those of an async one are awaited first."""
+
+    def __init__(self, inner: Any, run: Any) -> None:
+        self._inner = inner
+        self._run = run
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = method(*args, **kwargs)
+            return self._run(result) if inspect.isawaitable(result) else result
+
+        return call
+
+
+class Clients:
+    """Both clients on one source, made and run in one style.
+
+    Attributes:
+        queue: The work queue client.
+        log: The event log client.
+        source: The connection or pool they work on; its methods block too.
+    """
+
+    def __init__(self, style: str, source: Any, run: Any) -> None:
+        kinds = (AsyncWorkQueue, AsyncEventLog) if style == "async" else (WorkQueue, EventLog)
+        self.queue, self.log = (Blocking(kind(source), run) for kind in kinds)
+        self.source = Blocking(source, run)
+        self._run = run
+
+    def value(self, query: str) -> Any:
+        """Run a query on the connection that the clients use."""
+        return self._run_cursor(self.source.execute(query))
+
+    def _run_cursor(self, cursor: Any) -> Any:
+        row = cursor.fetchone()
+        return (self._run(row) if inspect.isawaitable(row) else row)[0]
+
+
+class Maker:
+    """Opens connections and pools of one style, and closes them in the end."""
+
+    def __init__(self, style: str) -> None:
+        self.style = style
+        self._runner = asyncio.Runner() if style == "async" else None
+        self._sources: list[Any] = []
+
+    def run(self, result: Any) -> Any:
+        return self._runner.run(_awaited(result))
+
+    def connection(self, url: str, *, autocommit: bool = False, **options: Any) -> Clients:
+        """Clients on a connection; without autocommit each call is part of the caller's transaction."""
+        if self._runner is None:
+            source: Any = psycopg.connect(url, autocommit=autocommit, **options)
+        else:
+            source = self.run(
+                psycopg.AsyncConnection.connect(url, autocommit=autocommit, **options)
+            )
+        return self._made(source)
+
+    def pool(self, url: str, *, timeout_s: float = 30.0, **options: Any) -> Clients:
+        """Clients on a pool of one connection."""
+        arguments: dict[str, Any] = {
+            "kwargs": options, "min_size": 1, "max_size": 1, "open": False, "timeout": timeout_s
+        }
+        if self._runner is None:
+            source: Any = psycopg_pool.ConnectionPool(url, **arguments)
+            source.open()
+        else:
+            source = self.run(self._open_async_pool(url, arguments))
+        return self._made(source)
+
+    def close(self) -> None:
+        for source in self._sources:
+            closing = source.close()
+            if inspect.isawaitable(closing):
+                self.run(closing)
+        if self._runner is not None:
+            self._runner.close()
+
+    def _made(self, source: Any) -> Clients:
+        self._sources.append(source)
+        return Clients(self.style, source, self.run)
+
+    @staticmethod
+    async def _open_async_pool(url: str, arguments: dict[str, Any]) -> Any:
+        pool = psycopg_pool.AsyncConnectionPool(url, **arguments)
+        await pool.open()
+        return pool
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
+
+
+@pytest.fixture(params=["sync", "async"])
+def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
+    """Opens what a test needs, in each style in turn."""
+    maker = Maker(request.param)
+    try:
+        yield maker
+    finally:
+        maker.close()
+
+
+@pytest.fixture(scope="module")
+def shared_url(server_18: Any) -> Iterator[str]:
+    """A database with the schemas, for all tests of a file."""
+    name = f"client_{next(_names)}"
+    with psycopg.connect(server_18.url(), autocommit=True) as connection:
+        connection.execute(f"create database {name} template sluice_template")
+        yield server_18.url(name)
+        connection.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def observer(shared_url: str) -> Iterator[psycopg.Connection]:
+    """Another session: it sees what is committed, and nothing else."""
+    with psycopg.connect(shared_url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture(params=["pool", "connection"])
+def clients(request: pytest.FixtureRequest, make: Maker, shared_url: str) -> Clients:
+    """Clients whose calls are transactions of their own, on a pool and on an autocommit connection."""
+    if request.param == "pool":
+        return make.pool(shared_url)
+    return make.connection(shared_url, autocommit=True)
+
+
+@pytest.fixture
+def caller(make: Maker, shared_url: str) -> Clients:
+    """Clients on a connection whose transactions are the caller's."""
+    return make.connection(
+        shared_url, options=f"-c synchronous_commit={SYNCHRONOUS_COMMIT}"
+    )
+
+
+@pytest.fixture
+def queue_name(observer: psycopg.Connection) -> str:
+    """A queue of this test's own."""
+    name = f"orders_{next(_names)}"
+    observer.execute("select pgmq.create(%s)", [name])
+    return name
+
+
+@pytest.fixture
+def log_name(observer: psycopg.Connection) -> str:
+    """An event log of this test's own, which is ticked whenever anything is new."""
+    name = f"events_{next(_names)}"
+    observer.execute("select pgq.create_queue(%s)", [name])
+    observer.execute("update pgq.queue set queue_ticker_max_count = 1 where queue_name = %s", [name])
+    return name

@@ -1,0 +1,171 @@
+"""Two tickers at once, in a stated order: with the lock nothing is lost or doubled, without it something is."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+
+from support import rows, value, wait_for_lock
+from support_log import consume_all, tick
+
+LOCK = "if not pg_try_advisory_xact_lock(v_lock_class, v_queue.queue_id) then"
+GATE = 4711
+
+
+@pytest.fixture
+def log(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute(
+        "update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'"
+    )
+    connection.execute("select pgq.register_consumer('changes', 'lake')")
+
+
+def rewrite_ticker(connection, *, locked):
+    """Give the ticker a gate just behind its snapshot, and take its lock away if asked to.
+
+    The gate stands in the statement whose snapshot becomes the tick, after that snapshot was taken and before the
+    tick has its number: there a ticker can be overtaken.
+    """
+    source = value(connection, "select pg_get_functiondef('pgq.ticker(text)'::regprocedure)")
+    assert source.count(LOCK) == 1
+    assert source.count("nextval(v_queue.queue_tick_seq::regclass)") == 1
+    source = source.replace(
+        "nextval(v_queue.queue_tick_seq::regclass)",
+        f"(select nextval(v_queue.queue_tick_seq::regclass) from pg_advisory_xact_lock_shared({GATE}) as gate)",
+    )
+    if not locked:
+        source = source.replace(LOCK, "if false then")
+    connection.execute(source)
+
+
+def overtake(database, connection):
+    """One ticker stops behind its snapshot, an event is committed, another ticker ticks, the first goes on.
+
+    Returns what the second ticker returned.
+    """
+    with (
+        database.connect(autocommit=False) as gate,
+        database.connect() as slow,
+    ):
+        gate.execute("select pg_advisory_xact_lock(%s)", (GATE,))
+        first = threading.Thread(target=lambda: slow.execute("select pgq.ticker('changes')"))
+        first.start()
+        wait_for_lock(connection, slow)
+        connection.execute("select pgq.insert_event('changes', 't', 'between the snapshots')")
+        # The second one runs in the session that holds the gate: it alone can pass.
+        second = value(gate, "select pgq.ticker('changes')")
+        gate.commit()
+        first.join(30)
+        return second
+
+
+def test_a_ticker_that_is_overtaken_breaks_the_order_without_the_lock(database, connection, log):
+    rewrite_ticker(connection, locked=False)
+
+    assert isinstance(overtake(database, connection), int)
+
+    backward = """select count(*) from (
+        select pg_snapshot_xmax(tick_snapshot) < pg_snapshot_xmax(lag(tick_snapshot) over (order by tick_id)) as behind
+        from pgq.tick) as t where behind"""
+    assert value(connection, backward) == 1
+    tick(connection)
+    delivered = [ev_id for batch in consume_all(connection) for ev_id in batch]
+    assert delivered == [1, 1], "the planted bug must deliver the event twice"
+
+
+def test_with_the_lock_the_second_ticker_leaves_it_to_the_first(database, connection, log):
+    rewrite_ticker(connection, locked=True)
+
+    assert overtake(database, connection) is None
+
+    tick(connection)
+    delivered = [ev_id for batch in consume_all(connection) for ev_id in batch]
+    assert delivered == [1]
+
+
+@pytest.mark.slow
+def test_two_tickers_and_writers_that_commit_late_lose_and_double_nothing(database_18):
+    """Four writers, one in five transactions held open over several ticks, rollbacks and savepoints; two tickers."""
+    with database_18.connect() as connection:
+        connection.execute("select pgq.create_queue('changes')")
+        connection.execute(
+            "update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'"
+        )
+        connection.execute("select pgq.register_consumer('changes', 'lake')")
+    errors: list[Exception] = []
+    done = threading.Event()
+
+    def guarded(work):
+        def run():
+            try:
+                with database_18.connect() as session:
+                    work(session)
+            except Exception as error:
+                errors.append(error)
+
+        return threading.Thread(target=run)
+
+    def write(number):
+        def work(session: psycopg.Connection):
+            for i in range(250):
+                with session.transaction(force_rollback=i % 10 == 3):
+                    session.execute(
+                        "select pgq.insert_event('changes', 't', %s)", (f"{number}-{i}",)
+                    )
+                    with session.transaction(force_rollback=i % 3 == 0):
+                        session.execute(
+                            "select pgq.insert_event('changes', 't', %s)",
+                            (f"{number}-{i}-savepoint",),
+                        )
+                    if i % 5 == 0:
+                        # Over a few ticks of the others, whenever they come.
+                        last = value(session, "select max(tick_id) from pgq.tick")
+                        while value(session, "select max(tick_id) from pgq.tick") < last + 3:
+                            pass
+
+        return work
+
+    def tick_on(session: psycopg.Connection):
+        while not done.is_set():
+            session.execute("select pgq.ticker('changes')")
+
+    delivered: list[int] = []
+
+    def consume(session: psycopg.Connection):
+        while not done.is_set():
+            for batch in consume_all(session):
+                delivered.extend(batch)
+
+    writers = [guarded(write(number)) for number in range(4)]
+    others = [guarded(tick_on), guarded(tick_on), guarded(consume)]
+    for thread in writers + others:
+        thread.start()
+    for thread in writers:
+        thread.join(200)
+    done.set()
+    for thread in others:
+        thread.join(60)
+
+    assert errors == []
+    with database_18.connect() as connection:
+        tick(connection)
+        for batch in consume_all(connection):
+            delivered.extend(batch)
+        committed = [
+            ev_id for (ev_id,) in rows(connection, "select ev_id from pgq.event_1 order by 1")
+        ]
+        backward = value(
+            connection,
+            """select count(*) from (
+                select t.tick_snapshot as s, lag(t.tick_snapshot) over (order by tick_id) as before from pgq.tick as t
+            ) as pair
+            where pg_snapshot_xmax(s) < pg_snapshot_xmax(before) or pg_snapshot_xmin(s) < pg_snapshot_xmin(before)""",
+        )
+        ticks = value(connection, "select count(*) from pgq.tick")
+    assert len(committed) > 1000
+    assert ticks > 100
+    assert backward == 0
+    assert sorted(delivered) == committed

@@ -1,0 +1,54 @@
+import psycopg
+import pytest
+
+from support import rows, value
+
+
+def test_drop_takes_queue_archive_and_row(connection, queue):
+    connection.execute("select pgmq.send('orders', '{}'::jsonb)")
+
+    assert value(connection, "select pgmq.drop_queue('orders')") is True
+
+    assert rows(connection, "select relname from pg_class where relname like '%%orders%%'") == []
+    assert value(connection, "select count(*) from pgmq.meta") == 0
+
+
+@pytest.mark.parametrize("name", ["missing", None])
+def test_a_queue_that_is_not_there_is_a_notice_and_false(connection, name):
+    notices = []
+    connection.add_notice_handler(lambda diagnostic: notices.append(diagnostic.message_primary))
+
+    assert value(connection, "select pgmq.drop_queue(%s::text)", name) is False
+
+    assert notices == [f"pgmq queue `{name or '<NULL>'}` does not exist"]
+
+
+def test_a_name_in_other_case_does_not_destroy_the_queue(connection, queue):
+    connection.execute("select pgmq.send('orders', '{}'::jsonb)")
+
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute("select pgmq.drop_queue('ORDERS')")
+
+    assert caught.value.sqlstate == "QU002"
+    assert (
+        caught.value.diag.message_primary
+        == "queue 'ORDERS' is not dropped: its table belongs to queue 'orders'"
+    )
+    assert value(connection, "select count(*) from pgmq.q_orders") == 1
+
+
+@pytest.mark.parametrize("name", ["orders", "missing"])
+def test_the_deprecated_form_warns_and_is_always_true(connection, queue, name):
+    warnings = []
+    connection.add_notice_handler(
+        lambda diagnostic: (
+            diagnostic.severity == "WARNING" and warnings.append(diagnostic.message_primary)
+        )
+    )
+
+    assert value(connection, "select pgmq.drop_queue(%s, true)", name) is True
+
+    assert warnings == [
+        "drop_queue(queue_name, partitioned) is deprecated and will be removed in PGMQ v2.0. "
+        "Use drop_queue(queue_name) instead"
+    ]

@@ -1,0 +1,66 @@
+"""The index condition against its definition: visible in the second snapshot and not in the first."""
+
+import random
+
+from support import rows, value
+
+# On both sides of 2^32: nothing may be cut to 32 bits. That number itself is no transaction's id.
+IDS = [n for n in range(2**32 - 30, 2**32 + 31) if n != 2**32]
+
+
+def random_snapshot(chance: random.Random) -> str:
+    low, high = sorted(chance.sample(range(len(IDS) - 10), 2))
+    return snapshot({n for n in IDS[low:high] if chance.random() < 0.3}, IDS[high])
+
+
+def later_snapshot(chance: random.Random, earlier: str) -> str:
+    """What a server could show after `earlier`: running transactions end, others begin, none comes back."""
+    _, xmax, running = earlier.split(":")
+    still = {int(n) for n in running.split(",") if n and chance.random() < 0.5}
+    begun = [n for n in IDS if n >= int(xmax)]
+    new_xmax = chance.choice(begun)
+    return snapshot(still | {n for n in begun if n < new_xmax and chance.random() < 0.3}, new_xmax)
+
+
+def snapshot(running: set[int], xmax: int) -> str:
+    return f"{min(running, default=xmax)}:{xmax}:{','.join(map(str, sorted(running)))}"
+
+
+def test_two_hundred_random_pairs_of_snapshots_give_what_the_definition_gives(connection, log):
+    connection.execute(
+        "insert into pgq.event_1_0 (ev_id, ev_time, ev_txid) select n, now(), n::text::xid8 from unnest(%s::bigint[]) as n",
+        (IDS,),
+    )
+    chance = random.Random(20261120)
+    for _ in range(200):
+        after = random_snapshot(chance)
+        upto = later_snapshot(chance, after)
+        text = value(
+            connection, "select pgq._events_between_sql(1, %s, %s, 'event.ev_id')", after, upto
+        )
+
+        found = sorted(rows(connection, text))
+
+        defined = rows(
+            connection,
+            """select ev_id from pgq.event_1_0
+               where pg_visible_in_snapshot(ev_txid, %s) and not pg_visible_in_snapshot(ev_txid, %s) order by 1""",
+            upto,
+            after,
+        )
+        assert found == defined, f"{after} .. {upto}: {text}"
+
+
+def test_the_query_reads_the_index_and_not_the_table(connection, log):
+    connection.execute(
+        "select pgq.insert_event('changes', 't', 'd') from generate_series(1, 20000)"
+    )
+    upto = value(connection, "select pg_current_snapshot()::text")
+    xmax = upto.split(":")[1]
+    after = f"{int(xmax) - 1}:{int(xmax) - 1}:"
+    text = value(connection, "select pgq._events_between_sql(1, %s, %s, '*')", after, upto)
+
+    plan = "\n".join(line for (line,) in rows(connection, "explain " + text))
+
+    assert "event_1_0_txid_idx" in plan, plan
+    assert "Seq Scan on event_1_0" not in plan, plan

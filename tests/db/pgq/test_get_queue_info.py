@@ -1,0 +1,42 @@
+from support import rows, value
+from support_log import tick
+
+COLUMNS = [
+    "queue_name", "queue_ntables", "queue_cur_table", "queue_rotation_period", "queue_switch_time",
+    "queue_external_ticker", "queue_ticker_paused", "queue_ticker_max_count", "queue_ticker_max_lag",
+    "queue_ticker_idle_period", "ticker_lag", "ev_per_sec", "ev_new", "last_tick_id",
+]  # fmt: skip
+
+
+def test_every_log_by_name_with_the_columns_of_pgq(connection, log):
+    connection.execute("select pgq.create_queue('another')")
+
+    cursor = connection.execute("select * from pgq.get_queue_info()")
+
+    assert [c.name for c in cursor.description] == COLUMNS
+    assert [row[0] for row in cursor.fetchall()] == ["another", "changes"]
+    assert rows(connection, "select queue_name from pgq.get_queue_info('changes')") == [
+        ("changes",)
+    ]
+    assert rows(connection, "select queue_name from pgq.get_queue_info('missing')") == []
+
+
+def test_new_events_and_the_rate_over_the_ticks(connection, log):
+    connection.execute("select pgq.insert_event('changes', 't', 'd') from generate_series(1, 10)")
+    tick(connection)
+    connection.execute(
+        "update pgq.tick set tick_time = clock_timestamp() - interval '3 s' where tick_id = 1"
+    )
+    connection.execute(
+        "update pgq.tick set tick_time = clock_timestamp() - interval '1 s' where tick_id = 2"
+    )
+    connection.execute("select pgq.insert_event('changes', 't', 'd') from generate_series(1, 3)")
+
+    assert rows(
+        connection,
+        "select round(ev_per_sec), ev_new, last_tick_id, ticker_lag between '1 s' and '30 s' from pgq.get_queue_info()",
+    ) == [(5.0, 3, 2, True)]
+
+
+def test_a_log_with_one_tick_has_no_rate(connection, log):
+    assert value(connection, "select ev_per_sec from pgq.get_queue_info('changes')") is None

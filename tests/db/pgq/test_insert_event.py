@@ -1,0 +1,50 @@
+import psycopg
+import pytest
+
+from support import rows, value
+
+
+def test_the_short_form_leaves_the_extra_fields_empty(connection, log):
+    assert (
+        value(
+            connection,
+            "select pgq.insert_event(queue_name => 'changes', ev_type => 't', ev_data => 'd')",
+        )
+        == 1
+    )
+
+    assert rows(
+        connection,
+        "select ev_id, ev_type, ev_data, ev_extra1, ev_extra4, ev_owner, ev_retry from pgq.event_1_0",
+    ) == [(1, "t", "d", None, None, None, None)]
+
+
+def test_the_long_form_fills_them_and_notes_time_and_transaction(connection, log):
+    with connection.transaction():
+        connection.execute("select pgq.insert_event('changes', 't', 'd', '1', '2', '3', '4')")
+        same = value(
+            connection,
+            "select ev_txid = pg_current_xact_id() and ev_time = now() from pgq.event_1_0",
+        )
+
+    assert same is True
+    assert rows(
+        connection, "select ev_extra1, ev_extra2, ev_extra3, ev_extra4 from pgq.event_1_0"
+    ) == [("1", "2", "3", "4")]
+
+
+def test_an_event_of_a_savepoint_carries_the_id_of_the_whole_transaction(connection, log):
+    with connection.transaction():
+        top = value(connection, "select pg_current_xact_id()::text")
+        with connection.transaction():
+            connection.execute("select pgq.insert_event('changes', 't', 'd')")
+
+    assert value(connection, "select ev_txid::text from pgq.event_1_0") == top
+
+
+def test_an_unknown_log_is_an_error_that_says_the_way_out(connection):
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute("select pgq.insert_event('missing', 't', 'd')")
+
+    assert (caught.value.sqlstate, caught.value.diag.message_primary) == ("PQ001", "No such queue")
+    assert caught.value.diag.message_hint == "create it with pgq.create_queue('missing')"

@@ -1,0 +1,65 @@
+import psycopg
+import pytest
+
+from support import rows, value
+from support_log import consume_all, tick
+
+
+def test_a_new_consumer_starts_at_the_latest_tick(connection, log):
+    connection.execute("select pgq.insert_event('changes', 't', 'before')")
+    tick(connection)
+
+    assert (
+        value(
+            connection,
+            "select pgq.register_consumer(x_queue_name => 'changes', x_consumer_id => 'lake')",
+        )
+        == 1
+    )
+    connection.execute("select pgq.insert_event('changes', 't', 'after')")
+    tick(connection)
+
+    assert consume_all(connection) == [[2]]
+
+
+def test_registering_again_returns_0_and_keeps_the_position(connection, consumer):
+    connection.execute("select pgq.insert_event('changes', 't', 'd')")
+    tick(connection)
+
+    assert value(connection, "select pgq.register_consumer('changes', 'lake')") == 0
+    assert consume_all(connection) == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("call", "sqlstate", "message"),
+    [
+        ("pgq.register_consumer('missing', 'lake')", "PQ001", "Event queue not created yet"),
+        ("pgq.register_consumer('changes', null)", "22004", "consumer name is null"),
+    ],
+)
+def test_what_cannot_be_registered_is_an_error(connection, log, call, sqlstate, message):
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(f"select {call}")
+    assert (caught.value.sqlstate, caught.value.diag.message_primary) == (sqlstate, message)
+
+
+def test_a_log_without_ticks_says_so(connection, log):
+    connection.execute("delete from pgq.tick")
+
+    with pytest.raises(
+        psycopg.Error, match="No ticks for this queue.  Please run ticker on database."
+    ):
+        connection.execute("select pgq.register_consumer('changes', 'lake')")
+    assert rows(connection, "select * from pgq.consumer") == []
+
+
+def test_one_name_on_two_logs_is_one_consumer(connection, log):
+    connection.execute("select pgq.create_queue('other')")
+    for name in ("changes", "other"):
+        connection.execute("select pgq.register_consumer(%s, 'lake')", (name,))
+
+    assert rows(connection, "select co_name from pgq.consumer") == [("lake",)]
+    assert rows(connection, "select queue_name, consumer_name from pgq.get_consumer_info()") == [
+        ("changes", "lake"),
+        ("other", "lake"),
+    ]

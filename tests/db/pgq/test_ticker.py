@@ -1,0 +1,124 @@
+import psycopg
+import pytest
+
+from support import rows, value
+
+
+@pytest.fixture
+def default_log(connection):
+    connection.execute("select pgq.create_queue('changes')")
+
+
+def age_ticks(connection, interval):
+    """Let the clock of the ticks go forward: nothing but their times counts."""
+    connection.execute("update pgq.tick set tick_time = tick_time - %s::interval", (interval,))
+
+
+def test_nothing_new_and_nothing_due_is_no_tick(connection, default_log):
+    assert value(connection, "select pgq.ticker('changes')") is None
+
+
+def test_the_first_event_of_a_new_log_counts(connection, default_log):
+    connection.execute("select pgq.insert_event('changes', 't', 'd')")
+    age_ticks(connection, "3 s")
+
+    assert value(connection, "select pgq.ticker('changes')") == 2
+    assert rows(connection, "select tick_event_seq from pgq.tick order by tick_id") == [(0,), (1,)]
+
+
+def test_enough_events_tick_at_once(connection, default_log):
+    connection.execute("select pgq.insert_event('changes', 't', 'd') from generate_series(1, 499)")
+    assert value(connection, "select pgq.ticker('changes')") is None
+
+    connection.execute("select pgq.insert_event('changes', 't', 'd')")
+    assert value(connection, "select pgq.ticker('changes')") == 2
+
+
+def test_a_few_events_tick_when_the_last_tick_is_older_than_max_lag(connection, default_log):
+    connection.execute("select pgq.insert_event('changes', 't', 'd')")
+    age_ticks(connection, "2.5 s")
+    assert value(connection, "select pgq.ticker('changes')") is None
+
+    age_ticks(connection, "0.6 s")
+    assert value(connection, "select pgq.ticker('changes')") == 2
+
+
+def test_an_idle_log_ticks_at_growing_distances_up_to_the_idle_period(connection, default_log):
+    age_ticks(connection, "60 s")
+    assert value(connection, "select pgq.ticker('changes')") == 2
+    connection.execute(
+        "update pgq.tick set tick_time = clock_timestamp() - interval '10 s' where tick_id = 1"
+    )
+    connection.execute(
+        "update pgq.tick set tick_time = clock_timestamp() - interval '5 s' where tick_id = 2"
+    )
+
+    assert (
+        value(connection, "select pgq.ticker('changes')") is None
+    )  # 5 s old, the gap before was 5 s
+    connection.execute("update pgq.tick set tick_time = tick_time - interval '6 s'")
+    assert (
+        value(connection, "select pgq.ticker('changes')") == 3
+    )  # 11 s old, more than twice the gap
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("queue_external_ticker", "This queue has external tick source."),
+        ("queue_ticker_paused", "Ticker has been paused for this queue"),
+    ],
+)
+def test_a_log_that_is_not_to_be_ticked_says_so_and_is_left_out_of_all(
+    connection, default_log, column, message
+):
+    connection.execute(
+        f"update pgq.queue set {column} = true, queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'"
+    )
+
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute("select pgq.ticker('changes')")
+    assert (caught.value.sqlstate, caught.value.diag.message_primary) == ("PQ004", message)
+    assert value(connection, "select pgq.ticker()") == 0
+
+
+def test_an_unknown_log_is_an_error(connection):
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute("select pgq.ticker('missing')")
+    assert (caught.value.sqlstate, caught.value.diag.message_primary) == ("PQ001", "no such queue")
+
+
+def test_all_logs_are_ticked_that_are_due(connection, log):
+    connection.execute("select pgq.create_queue('quiet')")
+
+    assert value(connection, "select pgq.ticker()") == 1
+    assert rows(connection, "select queue_name, last_tick_id from pgq.get_queue_info()") == [
+        ("changes", 2),
+        ("quiet", 1),
+    ]
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_a_snapshot_from_the_start_of_a_transaction_is_refused(connection, log, level):
+    connection.execute(f"set default_transaction_isolation = '{level}'")
+
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute("select pgq.ticker('changes')")
+
+    assert caught.value.sqlstate == "PQ004"
+    assert (
+        caught.value.diag.message_primary
+        == f"cannot tick event log 'changes' in a {level} transaction"
+    )
+
+
+def test_a_snapshot_behind_the_last_tick_is_refused(connection, log):
+    # What a dump brings that is restored into a younger server.
+    connection.execute("update pgq.tick set tick_snapshot = '9000000000:9000000010:'")
+
+    with pytest.raises(
+        psycopg.Error,
+        match="Invalid PgQ state: old xmin=9000000000, old xmax=9000000010, cur txid=",
+    ):
+        connection.execute("select pgq.ticker('changes')")
+    assert value(connection, "select count(*) from pgq.tick") == 1

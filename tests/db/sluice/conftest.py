@@ -1,0 +1,22 @@
+"""A table that is captured, and a claimed message."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+
+@pytest.fixture
+def claimed(connection: psycopg.Connection) -> tuple[int, int]:
+    """The claim, (msg_id, read_ct), of the one message of the queue `orders`."""
+    connection.execute("select pgmq.create('orders')")
+    connection.execute("select pgmq.send('orders', '{\"n\": 1}'::jsonb, '{\"h\": 2}'::jsonb)")
+    return connection.execute("select msg_id, read_ct from pgmq.read('orders', 30, 1)").fetchone()
+
+
+@pytest.fixture
+def captured(connection: psycopg.Connection) -> str:
+    connection.execute("create table account (id int primary key, name text)")
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("select sluice.capture('account', 'changes')")
+    return "account"

@@ -1,0 +1,154 @@
+"""sluice.log_slices: the events between two ticks, whichever way they are cut."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+
+import psycopg
+import pytest
+
+LOG = "log"
+
+
+def slices(
+    connection: psycopg.Connection,
+    first: int,
+    last: int,
+    *,
+    count: int,
+    columns: tuple[str, ...] = ("ev_id",),
+) -> list[str]:
+    return [
+        query
+        for (query,) in connection.execute(
+            "select query from sluice.log_slices(%s, %s, %s, %s, 1, %s) order by slice",
+            (LOG, first, last, count, list(columns)),
+        )
+    ]
+
+
+def read(connection: psycopg.Connection, queries: list[str]) -> list[int]:
+    return sorted(ev_id for query in queries for (ev_id,) in connection.execute(query.encode()))
+
+
+def play(seed: int) -> tuple[list[str], list[int]]:
+    """Begin and end transactions in a random order, tick in between.
+
+    Returns:
+        The ticks' snapshots in order, and the ids of all transactions.
+    """
+    dice = random.Random(seed)
+    following = 1000
+    running: list[int] = []
+    snapshots = []
+    for _ in range(120):
+        action = dice.choices(("begin", "end", "tick"), (5, 4, 1))[0]
+        if action == "begin":
+            running.append(following)
+            following += dice.choice((1, 1, 1, 2, 7))
+        elif action == "end" and running:
+            running.remove(dice.choice(running))
+        elif action == "tick":
+            snapshots.append(
+                f"{min(running, default=following)}:{following}:{','.join(map(str, sorted(running)))}"
+            )
+    return snapshots, list(range(1000, following))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_slices_hold_what_the_second_tick_sees_and_the_first_does_not(
+    connection: psycopg.Connection, seed: int
+):
+    snapshots, xids = play(seed)
+    connection.execute("select pgq.create_queue(%s)", (LOG,))
+    connection.execute("delete from pgq.tick")
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "insert into pgq.event_1_0 (ev_id, ev_time, ev_txid) values (%s, now(), %s::text::xid8)",
+            [(xid, xid) for xid in xids],
+        )
+        cursor.executemany(
+            "insert into pgq.tick (tick_queue, tick_id, tick_snapshot, tick_event_seq) "
+            "values (1, %s, %s, %s)",
+            [(tick, snapshot, 1000 * tick) for tick, snapshot in enumerate(snapshots, 1)],
+        )
+
+    for first, last in combinations(range(1, len(snapshots) + 1), 2):
+        expected = [
+            ev_id
+            for (ev_id,) in connection.execute(
+                "select ev_id from pgq.event_1, pgq.tick as a, pgq.tick as b "
+                "where a.tick_id = %s and b.tick_id = %s "
+                "and pg_visible_in_snapshot(ev_txid, b.tick_snapshot) "
+                "and not pg_visible_in_snapshot(ev_txid, a.tick_snapshot) order by ev_id",
+                (first, last),
+            )
+        ]
+        for count in (1, 3):
+            assert read(connection, slices(connection, first, last, count=count)) == expected
+
+
+def test_nothing_lies_between_a_tick_and_itself_or_an_earlier_one(connection: psycopg.Connection):
+    connection.execute("select pgq.create_queue(%s)", (LOG,))
+    connection.execute("select pgq.insert_event(%s, 't', 'd')", (LOG,))
+    connection.execute("select sluice.log_tick(%s)", (LOG,))
+
+    assert slices(connection, 2, 2, count=4) == []
+    assert slices(connection, 2, 1, count=4) == []
+
+
+def test_copies_for_one_consumer_alone_are_left_out(connection: psycopg.Connection):
+    connection.execute("select pgq.create_queue(%s)", (LOG,))
+    connection.execute(
+        "insert into pgq.event_1_0 (ev_id, ev_time, ev_owner) values (1, now(), null), (2, now(), 7)"
+    )
+    connection.execute("select setval('pgq.event_1_id_seq', 2)")
+    connection.execute("select sluice.log_tick(%s)", (LOG,))
+
+    assert read(connection, slices(connection, 1, 2, count=1)) == [1]
+
+
+def test_a_tick_that_is_gone_is_named(connection: psycopg.Connection):
+    connection.execute("select pgq.create_queue(%s)", (LOG,))
+
+    with pytest.raises(psycopg.DatabaseError, match="no longer keeps ticks 7 and 8") as caught:
+        slices(connection, 7, 8, count=1)
+    assert caught.value.sqlstate == "PQ004"
+
+
+def test_an_unknown_log_is_named(connection: psycopg.Connection):
+    with pytest.raises(psycopg.DatabaseError, match="event log 'log' does not exist") as caught:
+        slices(connection, 1, 2, count=1)
+    assert caught.value.sqlstate == "PQ001"
+
+
+def test_columns_come_in_the_order_asked_and_transactions_as_numbers(
+    connection: psycopg.Connection,
+):
+    connection.execute("select pgq.create_queue(%s)", (LOG,))
+    connection.execute("select pgq.insert_event(%s, 'kind', 'data')", (LOG,))
+    connection.execute("select sluice.log_tick(%s)", (LOG,))
+
+    (query,) = slices(connection, 1, 2, count=1, columns=("ev_data", "ev_txid", "ev_type"))
+    (row,) = connection.execute(query.encode()).fetchall()
+
+    assert row[0] == "data"
+    assert isinstance(row[1], int)
+    assert row[2] == "kind"
+
+
+def test_few_events_are_not_cut(connection: psycopg.Connection):
+    connection.execute("select pgq.create_queue(%s)", (LOG,))
+    for _ in range(20):
+        connection.execute("select pgq.insert_event(%s, 't', 'd')", (LOG,))
+    connection.execute("select sluice.log_tick(%s)", (LOG,))
+
+    counts = [
+        connection.execute(
+            "select count(*) from sluice.log_slices(%s, 1, 2, 8, %s, '{ev_id}')", (LOG, least)
+        ).fetchone()
+        for least in (100, 10, 1)
+    ]
+
+    assert counts == [(1,), (3,), (8,)]

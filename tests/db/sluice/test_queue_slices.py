@@ -1,0 +1,70 @@
+"""sluice.queue_slices: the rows of a queue or its archive, by ranges of msg_id."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+
+@pytest.fixture
+def queue(connection: psycopg.Connection) -> psycopg.Connection:
+    """A queue with 100 messages, every third of them archived."""
+    connection.execute("select pgmq.create('Orders')")
+    connection.execute(
+        "select pgmq.send_batch('Orders', array_agg(jsonb_build_object('n', n))) "
+        "from generate_series(1, 100) as n"
+    )
+    connection.execute(
+        "select pgmq.archive('Orders', array_agg(n::bigint)) from generate_series(1, 100, 3) as n"
+    )
+    return connection
+
+
+def slices(connection: psycopg.Connection, relation: str, count: int) -> list[str]:
+    return [
+        query
+        for (query,) in connection.execute(
+            "select query from sluice.queue_slices('Orders', %s, %s, '{msg_id}') order by slice",
+            (relation, count),
+        )
+    ]
+
+
+def read(connection: psycopg.Connection, queries: list[str]) -> list[int]:
+    return [msg_id for query in queries for (msg_id,) in connection.execute(query.encode())]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 1000])
+def test_slices_hold_each_row_once(queue: psycopg.Connection, count: int):
+    archived = set(range(1, 101, 3))
+
+    assert sorted(read(queue, slices(queue, "archive", count))) == sorted(archived)
+    assert sorted(read(queue, slices(queue, "queue", count))) == sorted(
+        set(range(1, 101)) - archived
+    )
+
+
+def test_what_is_sent_after_the_slices_were_made_is_left_out(queue: psycopg.Connection):
+    queries = slices(queue, "queue", 3)
+    queue.execute("select pgmq.send('Orders', '{}')")
+
+    assert max(read(queue, queries)) == 99
+
+
+def test_an_empty_table_has_no_slices(queue: psycopg.Connection):
+    queue.execute("select pgmq.purge_queue('Orders')")
+
+    assert slices(queue, "queue", 3) == []
+
+
+def test_json_comes_as_text(queue: psycopg.Connection):
+    (query,) = queue.execute(
+        "select query from sluice.queue_slices('Orders', 'archive', 1, '{message,msg_id,headers}')"
+    ).fetchone() or ("",)
+
+    assert queue.execute(query.encode()).fetchone() == ('{"n": 1}', 1, None)
+
+
+def test_an_unknown_queue_has_no_table(connection: psycopg.Connection):
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        connection.execute("select * from sluice.queue_slices('none', 'queue', 1, '{msg_id}')")

@@ -1,0 +1,17 @@
+from support import rows, value
+
+
+def test_a_released_message_comes_back_after_its_delay(connection, claimed):
+    assert value(connection, "select sluice.release('orders', %s, %s, 60)", *claimed) is True
+    assert rows(connection, "select * from pgmq.read('orders', 30, 1)") == []
+
+    assert value(connection, "select sluice.release('orders', %s, %s)", *claimed) is True
+    assert rows(connection, "select msg_id, read_ct from pgmq.read('orders', 30, 1)") == [(1, 2)]
+
+
+def test_a_claim_that_is_over_releases_nothing(connection, claimed):
+    connection.execute("select pgmq.set_vt('orders', 1, 0)")
+    connection.execute("select pgmq.read('orders', 30, 1)")
+
+    assert value(connection, "select sluice.release('orders', %s, %s)", *claimed) is False
+    assert rows(connection, "select * from pgmq.read('orders', 30, 1)") == []

@@ -1,0 +1,321 @@
+"""Installing: once, twice, twenty times at once, as nobody special, over somebody else's schema, by psql."""
+
+import subprocess
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgsluice import schema
+from pgsluice.errors import NotInstalledError, SchemaError
+from support import rows, value
+
+
+def errors_of_racing(database, installer, how_many=20):
+    """Run the installer in as many sessions at once; return the SQLSTATEs of those that failed."""
+    barrier = threading.Barrier(how_many)
+    errors = []
+
+    def run():
+        with database.connect(autocommit=False) as connection:
+            connection.execute("select 1")
+            barrier.wait()
+            try:
+                installer(connection)
+                connection.commit()
+            except Exception as error:
+                errors.append(getattr(error, "sqlstate", None) or repr(error))
+
+    threads = [threading.Thread(target=run) for _ in range(how_many)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    return errors
+
+
+def install_unlocked(connection):
+    locked = "select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('pgsluice.install', 0));"
+    text = schema.print_sql()
+    assert locked in text
+    connection.execute(text.replace(locked, ""), prepare=False)
+
+
+def test_twenty_installers_at_once_all_succeed(empty_database):
+    assert errors_of_racing(empty_database, schema.install) == []
+
+    with empty_database.connect() as connection:
+        assert schema.verify(connection) == ()
+
+
+def test_without_the_lock_most_of_them_fail(empty_database):
+    errors = errors_of_racing(empty_database, install_unlocked)
+
+    assert len(errors) >= 10
+    assert set(errors) <= {"23505", "42P06", "42P07", "42710", "XX000", "40P01"}, errors
+
+
+def test_installing_twice_does_no_harm(connection):
+    connection.execute("select pgmq.create('orders')")
+    connection.execute("select pgmq.send('orders', '{}'::jsonb)")
+    before = schema.fingerprint(connection)
+
+    assert schema.install(connection) == ()
+
+    assert schema.fingerprint(connection) == before
+    assert value(connection, "select count(*) from pgmq.q_orders") == 1
+
+
+def test_an_installation_is_part_of_the_callers_transaction(empty_database):
+    with empty_database.connect(autocommit=False) as connection:
+        connection.execute("create table business (id int)")
+        schema.install(connection)
+        assert value(connection, "select pg_current_xact_id_if_assigned() is not null") is True
+        connection.rollback()
+
+        assert value(connection, "select to_regclass('business')") is None
+        assert schema.installed_versions(connection) == ()
+
+
+def test_the_callers_role_and_settings_are_given_back(empty_database):
+    with empty_database.connect(autocommit=False) as connection:
+        connection.execute("set check_function_bodies = on")
+        before = rows(
+            connection,
+            "select current_user, current_setting('role'), current_setting('search_path')",
+        )
+        schema.install(connection)
+
+        assert (
+            rows(
+                connection,
+                "select current_user, current_setting('role'), current_setting('search_path')",
+            )
+            == before
+        )
+        assert value(connection, "show check_function_bodies") == "on"
+
+
+def test_psql_with_the_printed_file_gives_the_same_catalog(empty_database, connection, tmp_path):
+    file = tmp_path / "pgsluice.sql"
+    file.write_text(schema.print_sql(), encoding="utf-8")
+
+    psql = Path(empty_database.server.bin_dir) / "psql"
+    command = [psql, "-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-f", file, empty_database.url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    with empty_database.connect() as printed:
+        assert schema.fingerprint(printed) == schema.fingerprint(connection)
+        ledger = "select version, checksum, breaking from sluice.migration order by 1"
+        assert rows(printed, ledger) == rows(connection, ledger)
+
+
+def test_the_fingerprint_sees_a_difference(connection):
+    before = schema.fingerprint(connection)
+    changes = (
+        "grant execute on function pgmq.pop(text, integer) to public",
+        "comment on function pgmq.pop(text, integer) is 'x'",
+        "alter table pgmq.meta add column x int",
+        "alter function pgmq.pop(text, integer) owner to postgres",
+    )
+    for change in changes:
+        with connection.transaction(force_rollback=True):
+            connection.execute(change)
+            assert schema.fingerprint(connection) != before, change
+
+
+@pytest.mark.parametrize("name", ["pgmq", "pgq", "sluice"])
+def test_a_schema_that_is_not_ours_is_left_alone(empty_database, name):
+    with empty_database.connect() as connection:
+        connection.execute(f"create schema {name}")
+        connection.execute(f"create table {name}.precious (id int)")
+
+        with pytest.raises(SchemaError) as caught:
+            schema.install(connection)
+
+        assert (
+            f"schema {name} already exists and was not made by pgsluice; install into another database"
+            in str(caught.value)
+        )
+        assert rows(
+            connection,
+            "select nspname from pg_namespace where nspname in ('pgmq', 'pgq', 'sluice')",
+        ) == [(name,)]
+
+
+@pytest.fixture
+def owned_database(empty_database, server, role):
+    """An empty database that belongs to a role which is not a superuser."""
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute(f"alter database {empty_database.name} owner to {role}")
+        yield empty_database
+        admin.execute(f"alter database {empty_database.name} owner to postgres")
+    with empty_database.connect() as connection:
+        connection.execute(f"drop owned by {role}")
+
+
+def as_role(database, role):
+    return psycopg.connect(database.url.replace("postgres@", f"{role}@"), autocommit=True)
+
+
+def test_the_owner_of_a_database_installs_without_being_superuser(owned_database, role):
+    notices = []
+    with as_role(owned_database, role) as connection:
+        assert (
+            value(
+                connection,
+                "select rolsuper or rolcreaterole from pg_roles where rolname = current_user",
+            )
+            is False
+        )
+        connection.add_notice_handler(lambda d: notices.append(d.message_primary))
+        schema.install(connection)
+        connection.execute("select pgmq.create('orders')")
+        assert value(connection, "select pgmq.send('orders', '{}'::jsonb)") == 1
+        connection.execute("select pgq.create_queue('changes')")
+        assert value(connection, "select pgq.insert_event('changes', 't', 'd')") == 1
+        assert schema.verify(connection) == ()
+        assert (
+            value(
+                connection,
+                "select nspowner::regrole::text from pg_namespace where nspname = 'pgmq'",
+            )
+            == role
+        )
+
+    assert notices[0] == f"{role} cannot become sluice_owner and keeps the schemas itself"
+
+
+def test_a_role_that_may_create_roles_hands_the_schemas_to_sluice_owner(
+    owned_database, server, role
+):
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        # What it needs to be given in a server where somebody else has made the roles already.
+        admin.execute(f"grant sluice_owner to {role} with admin option")
+    with as_role(owned_database, role) as connection:
+        schema.install(connection)
+        connection.execute("select pgmq.create('orders')")
+        assert schema.install(connection) == ()
+
+    with owned_database.connect() as connection:
+        owners = rows(
+            connection,
+            "select distinct nspowner::regrole::text from pg_namespace where nspname in ('pgmq', 'pgq', 'sluice')",
+        )
+    assert owners == [("sluice_owner",)]
+
+
+def test_verify_names_what_differs(connection):
+    assert schema.verify(connection) == ()
+
+    connection.execute("grant execute on function pgmq.pop(text, integer) to public")
+    connection.execute(
+        "create or replace function pgmq.list_queues() returns setof pgmq.queue_record language sql as 'select null::pgmq.queue_record'"
+    )
+
+    differences = schema.verify(connection)
+    assert {line.split("(")[0] for line in differences} == {
+        "-function pgmq.pop", "+function pgmq.pop", "-function pgmq.list_queues", "+function pgmq.list_queues",
+    }  # fmt: skip
+    schema.install(connection)
+    assert schema.verify(connection) == ()
+
+
+def test_verify_and_plan_change_nothing(connection):
+    connection.execute("drop function pgmq.pop(text, integer)")
+    before = schema.fingerprint(connection)
+
+    assert [line.split("(")[0] for line in schema.plan(connection).changes] == [
+        "+function pgmq.pop"
+    ]
+
+    assert schema.fingerprint(connection) == before
+
+
+def test_a_migration_with_another_text_is_refused(connection):
+    connection.execute(
+        "update sluice.migration set checksum = 'other' where version = 'pgq/0001_log'"
+    )
+
+    with pytest.raises(SchemaError, match="migration pgq/0001_log was applied with another text"):
+        schema.install(connection)
+
+
+def test_a_database_newer_than_the_package_is_refused(connection):
+    connection.execute(
+        "insert into sluice.migration (version, checksum) values ('pgmq/9999_future', 'x')"
+    )
+
+    with pytest.raises(
+        SchemaError, match="newer than this release: it has pgmq/9999_future; upgrade pgsluice"
+    ):
+        schema.install(connection)
+
+
+def test_a_breaking_migration_must_be_allowed(connection, monkeypatch):
+    known = schema._migrations()
+    text = "create table sluice.future (id int);"
+    breaking = schema.Migration(
+        "sluice/9999_future", text, "checksum", "old clients do not know it"
+    )
+    monkeypatch.setattr(schema, "_migrations", lambda: [*known, breaking])
+
+    assert schema.plan(connection).breaking == (breaking,)
+    with pytest.raises(SchemaError, match="sluice/9999_future: old clients do not know it"):
+        schema.upgrade(connection)
+    assert schema.upgrade(connection, allow_breaking=True) == ("sluice/9999_future",)
+    assert (
+        value(
+            connection, "select breaking from sluice.migration where version = 'sluice/9999_future'"
+        )
+        == "old clients do not know it"
+    )
+
+
+def test_upgrading_and_verifying_what_is_not_there_says_so(empty_database):
+    with empty_database.connect() as connection:
+        for act in (schema.upgrade, schema.verify, schema.uninstall):
+            with pytest.raises(
+                NotInstalledError, match="pgsluice is not installed in this database"
+            ):
+                act(connection)
+
+
+def test_uninstalling_asks_before_it_destroys_data(connection):
+    connection.execute("select pgmq.create('orders')")
+    connection.execute("select pgq.create_queue('changes')")
+
+    with pytest.raises(SchemaError, match=r"hold data \(log changes, queue orders\)"):
+        schema.uninstall(connection)
+    assert value(connection, "select count(*) from pgmq.meta") == 1
+
+    schema.uninstall(connection, drop_data=True)
+    assert (
+        rows(
+            connection,
+            "select nspname from pg_namespace where nspname in ('pgmq', 'pgq', 'sluice')",
+        )
+        == []
+    )
+    assert schema.install(connection) != ()
+
+
+def test_an_installation_killed_at_any_point_leaves_nothing(empty_database):
+    text = schema.print_sql()
+    for fraction in (0.1, 0.4, 0.7, 0.95):
+        cut = text.rfind(";\n", 0, int(len(text) * fraction)) + 1
+        if text.count("$$", 0, cut) % 2:
+            cut = text.index("$$;", cut) + 3
+        connection = empty_database.connect(autocommit=False)
+        connection.execute(text[:cut], prepare=False)
+        with empty_database.connect() as killer:
+            killer.execute("select pg_terminate_backend(%s)", (connection.info.backend_pid,))
+        with pytest.raises(psycopg.errors.AdminShutdown):
+            connection.commit()
+        connection.close()
+    with empty_database.connect() as connection:
+        assert schema.installed_versions(connection) == ()
+        assert schema.install(connection) != ()
+        assert schema.verify(connection) == ()

@@ -1,0 +1,76 @@
+"""One Spark session for all tests of this folder: a JVM takes longer to start than most tests to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from conftest import Database
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG = "log"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A PGSLUICE_HOME of the tests' own."""
+    folder = tmp_path_factory.mktemp("home")
+    before = os.environ.get("PGSLUICE_HOME")
+    os.environ["PGSLUICE_HOME"] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ["PGSLUICE_HOME"]
+    else:
+        os.environ["PGSLUICE_HOME"] = before
+
+
+@pytest.fixture(scope="session")
+def event_log(home: Path) -> Path:
+    """The folder in which Spark writes its own event log."""
+    folder = home / "spark-events"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark(home: Path, event_log: Path) -> Iterator[SparkSession]:
+    from pgsluice.spark.session import spark_session
+
+    session = spark_session(
+        "pgsluice tests",
+        conf={
+            "spark.sql.warehouse.dir": str(home / "warehouse"),
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": event_log.as_uri(),
+        },
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def db(database_18: Database) -> Iterator[psycopg.Connection]:
+    """A connection in autocommit mode to this test's database."""
+    with database_18.connect() as connection:
+        yield connection
+
+
+@pytest.fixture
+def log(db: psycopg.Connection) -> psycopg.Connection:
+    """The same, with an event log in it."""
+    db.execute("select pgq.create_queue(%s)", (LOG,))
+    return db

@@ -1,0 +1,158 @@
+"""`pipeline.events`: an event log into the lake, in this process."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from conftest import Database
+from pgsluice.errors import ConfigurationError, LogNotFoundError, LogStateError
+from pgsluice.spark import pipeline
+from spark.conftest import LOG
+from spark.lake_reading import has_rows, lake_column, lake_table
+from spark.writing import insert
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoint"
+
+
+def test_a_running_stream_carries_every_commit_once_and_late_ones_late(
+    spark: SparkSession,
+    log: psycopg.Connection,
+    database_18: Database,
+    lake: Path,
+    checkpoint: Path,
+):
+    with (
+        pipeline.events(
+            LOG, lake, checkpoint, dsn=database_18.url, trigger_s=0.1, consumer="c", spark=spark
+        ) as stream,
+        database_18.connect(autocommit=False) as late,
+        database_18.connect(autocommit=False) as never,
+    ):
+        stream.await_ready()
+        insert(late, "late")
+        insert(never, "never")
+        insert(log, "early")
+        stream.catch_up()
+        assert lake_column(lake, "ev_data") == ["early"]
+        late.commit()
+        never.rollback()
+        progress = stream.catch_up()
+
+    assert lake_column(lake, "ev_data") == ["early", "late"]
+    assert (progress.rows, progress.micro_batches) == (2, 2)
+    # Leaving the stream told the log how far the lake is.
+    assert log.execute(
+        "select co_name, sub_last_tick from pgq.subscription join pgq.consumer on co_id = sub_consumer"
+    ).fetchall() == [("c", progress.tick)]
+    rows = lake_table(lake).select(
+        ["ev_id", "ev_time", "ev_txid", "ev_type", "ev_data", "ev_extra1"]
+    )
+    assert [tuple(row.values()) for row in rows.sort_by("ev_id").to_pylist()] == log.execute(
+        "select ev_id, ev_time, ev_txid::text::bigint, ev_type, ev_data, ev_extra1 from pgq.event_1 "
+        "order by ev_id"
+    ).fetchall()
+
+
+def test_a_stream_goes_on_where_it_was_in_limited_micro_batches(
+    spark: SparkSession,
+    log: psycopg.Connection,
+    database_18: Database,
+    lake: Path,
+    checkpoint: Path,
+):
+    def drain() -> pipeline.Progress:
+        return pipeline.events(
+            LOG,
+            lake,
+            checkpoint,
+            dsn=database_18.url,
+            once=True,
+            max_rows_per_trigger=10,
+            spark=spark,
+        ).progress()
+
+    for number in range(30):
+        insert(log, f"{number:02}")
+        if number % 10 == 9:
+            log.execute("select sluice.log_tick(%s)", (LOG,))
+    first = drain()
+    insert(log, "30")
+    second, third = drain(), drain()
+
+    assert (first.rows, first.micro_batches) == (30, 3)
+    assert (second.rows, second.micro_batches) == (1, 1)
+    assert third.rows == 0
+    assert lake_column(lake, "ev_data") == [f"{number:02}" for number in range(31)]
+
+
+def test_a_table_and_a_checkpoint_that_do_not_belong_together_are_refused(
+    spark: SparkSession,
+    log: psycopg.Connection,
+    database_18: Database,
+    lake: Path,
+    checkpoint: Path,
+):
+    def drain(notes: Path) -> None:
+        pipeline.events(LOG, lake, notes, dsn=database_18.url, once=True, spark=spark)
+
+    insert(log, "once")
+    drain(checkpoint)
+
+    with pytest.raises(ConfigurationError, match="would be added a second time"):
+        drain(checkpoint.with_name("another"))
+    shutil.rmtree(lake)
+    with pytest.raises(ConfigurationError, match="which is not there"):
+        drain(checkpoint)
+
+
+def test_a_checkpoint_of_a_log_that_was_dropped_is_refused(
+    spark: SparkSession,
+    log: psycopg.Connection,
+    database_18: Database,
+    lake: Path,
+    checkpoint: Path,
+):
+    insert(log, "once")
+    stream = pipeline.events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
+    log.execute("select pgq.unregister_consumer(%s, %s)", (LOG, stream.consumer))
+    log.execute("select pgq.drop_queue(%s)", (LOG,))
+    log.execute("select pgq.create_queue(%s)", (LOG,))
+
+    with pytest.raises(LogStateError, match="dropped and made again"):
+        pipeline.events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
+
+
+def test_an_unknown_log_is_named_and_nothing_is_made(
+    spark: SparkSession, database_18: Database, lake: Path, checkpoint: Path
+):
+    with pytest.raises(LogNotFoundError, match="event log 'none' does not exist"):
+        pipeline.events("none", lake, checkpoint, dsn=database_18.url, spark=spark)
+    assert not lake.exists()
+
+
+def test_an_empty_log_makes_an_empty_table(
+    spark: SparkSession,
+    log: psycopg.Connection,
+    database_18: Database,
+    lake: Path,
+    checkpoint: Path,
+):
+    pipeline.events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
+
+    assert not has_rows(lake)

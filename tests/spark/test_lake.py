@@ -1,0 +1,230 @@
+"""The lake table without Spark: files by whoever writes them, one commit, once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql.types import StructType
+
+from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.spark.arrow_io import struct
+from pgsluice.spark.lake import DeltaBatchWriter, DeltaStreamWriter, FilesWritten, LakeTable
+from spark.lake_reading import lake_column, lake_table
+
+SCHEMA = struct(id="long", at="timestamp", text="string")
+APP = "pgsluice:test"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+def table(lake: Path, schema: StructType = SCHEMA) -> LakeTable:
+    return LakeTable.of(str(lake), schema)
+
+
+def batches(*groups: list[int]) -> Iterator[pa.RecordBatch]:
+    for ids in groups:
+        yield pa.RecordBatch.from_pylist(
+            [
+                {"id": i, "at": datetime(2026, 1, 1, 0, 0, i, 123456, UTC), "text": f"№ {i}"}
+                for i in ids
+            ],
+            pa.schema(
+                [
+                    ("id", pa.int64()),
+                    ("at", pa.timestamp("us", "Europe/Berlin")),
+                    ("text", pa.large_string()),
+                ]
+            ),
+        )
+
+
+def add(lake: Path, *ids: int, version: int, app_id: str = APP) -> bool:
+    one = table(lake)
+    return one.commit(one.write(batches(list(ids)), part=0), app_id=app_id, version=version)
+
+
+def test_rows_are_read_back_as_they_were(lake: Path):
+    assert add(lake, 1, 2, version=0)
+
+    rows = lake_table(lake)
+
+    assert rows.schema.field("at").type == pa.timestamp("us", "UTC")
+    assert rows.to_pylist() == next(batches([1, 2])).to_pylist()
+    assert DeltaTable(str(lake)).to_pyarrow_table().to_pylist() == rows.to_pylist()
+
+
+def test_files_are_in_the_table_only_after_the_commit(lake: Path):
+    one = table(lake)
+    one.create()
+
+    files = one.write(batches([1]), part=0)
+
+    assert lake_column(lake, "id") == []
+    one.commit(files, app_id=APP, version=0)
+    assert lake_column(lake, "id") == [1]
+
+
+@pytest.mark.parametrize("version", [0, 1, 7])
+def test_a_version_is_added_once(lake: Path, version: int):
+    assert add(lake, 1, version=version)
+
+    assert not add(lake, 1, version=version)
+    assert lake_column(lake, "id") == [1]
+
+
+def test_an_earlier_version_comes_too_late(lake: Path):
+    add(lake, 1, version=5)
+
+    assert not add(lake, 2, version=4)
+    assert lake_column(lake, "id") == [1]
+
+
+def test_queries_do_not_know_of_each_other(lake: Path):
+    assert add(lake, 1, version=0, app_id="one")
+    assert add(lake, 2, version=0, app_id="other")
+
+    assert lake_column(lake, "id") == [1, 2]
+
+
+def test_of_committers_at_the_same_moment_one_wins(lake: Path):
+    one = table(lake)
+    one.create()
+    files = [one.write(batches([number]), part=number) for number in range(8)]
+
+    def commit(number: int) -> bool:
+        try:
+            return one.commit(files[number], app_id=APP, version=0)
+        except SluiceError:
+            return False
+
+    with ThreadPoolExecutor(8) as pool:
+        committed = list(pool.map(commit, range(8)))
+
+    assert committed.count(True) == 1
+    assert lake_column(lake, "id") == [committed.index(True)]
+
+
+def test_without_an_app_every_commit_counts(lake: Path):
+    one = table(lake)
+    for _ in range(2):
+        one.commit(one.write(batches([1]), part=0), app_id=None, version=None)
+
+    assert lake_column(lake, "id") == [1, 1]
+
+
+def test_no_rows_make_no_file_and_no_commit(lake: Path):
+    one = table(lake)
+
+    files = one.write(batches([], []), part=0)
+
+    assert files == ()
+    assert one.commit(files, app_id=APP, version=0)
+    assert DeltaTable(str(lake)).version() == 0
+
+
+def test_statistics_let_readers_skip_files(lake: Path):
+    one = table(lake)
+
+    (file,) = one.write(batches([3, 1], [], [2]), part=4)
+
+    assert json.loads(file.stats) == {
+        "numRecords": 3,
+        "minValues": {"id": 1, "at": "2026-01-01T00:00:01.123456Z"},
+        "maxValues": {"id": 3, "at": "2026-01-01T00:00:03.123456Z"},
+        "nullCount": {"id": 0, "at": 0, "text": 0},
+    }
+    assert file.path.startswith("part-00004-")
+    assert file.size_bytes == (lake / file.path).stat().st_size
+
+
+def test_columns_of_nulls_have_counts_and_no_range(lake: Path):
+    one = table(lake, struct(a="long", b="string"))
+    rows = pa.RecordBatch.from_pydict({"a": pa.array([None, None], pa.int64()), "b": ["x", None]})
+
+    (file,) = one.write(iter([rows]), part=0)
+
+    assert json.loads(file.stats) == {
+        "numRecords": 2,
+        "minValues": {},
+        "maxValues": {},
+        "nullCount": {"a": 2, "b": 1},
+    }
+
+
+def test_a_task_that_fails_leaves_no_file(lake: Path):
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from batches([1])
+        raise ValueError("the query was cancelled")
+
+    with pytest.raises(ValueError, match="cancelled"):
+        table(lake).write(failing(), part=0)
+
+    assert list(lake.iterdir()) == []
+
+
+def test_large_rows_are_written_in_groups(lake: Path):
+    one = table(lake, struct(text="string"))
+    big = pa.RecordBatch.from_pydict({"text": ["x" * (33 << 20)]})
+
+    (file,) = one.write(iter([big] * 4), part=0)
+
+    assert pq.ParquetFile(lake / file.path).num_row_groups == 2
+
+
+def test_a_table_with_other_columns_is_refused(lake: Path):
+    add(lake, 1, version=0)
+
+    with pytest.raises(ConfigurationError, match="has the columns id, at, text, not id"):
+        table(lake, struct(id="long")).create()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"), [(None, "needs the table's folder"), ("s3://a/b", "is not a folder")]
+)
+def test_a_path_that_cannot_be_used_is_named(path: str | None, message: str):
+    with pytest.raises(ConfigurationError, match=message):
+        LakeTable.of(path, SCHEMA)
+
+
+def test_aborting_after_the_commit_undoes_nothing(lake: Path):
+    writer = DeltaStreamWriter(table(lake))
+    told = [FilesWritten(table(lake).write(batches([1]), part=0), "query", 0)]
+    writer.commit(told, 0)
+
+    writer.abort(told, 0)
+
+    assert lake_column(lake, "id") == [1]
+
+
+def test_a_replay_of_the_first_micro_batch_adds_nothing(lake: Path):
+    for _ in range(2):
+        told = FilesWritten(table(lake).write(batches([1]), part=0), "query", 0)
+        DeltaStreamWriter(table(lake)).commit([told], 0)
+
+    assert lake_column(lake, "id") == [1]
+    assert (
+        len(list(lake.glob("*.parquet"))) == 2
+    )  # the replay's file is there, and belongs to nobody
+
+
+def test_tasks_of_another_micro_batch_are_refused(lake: Path):
+    told = FilesWritten(table(lake).write(batches([1]), part=0), "query", 3)
+
+    with pytest.raises(SluiceError, match="tasks of another micro-batch"):
+        DeltaStreamWriter(table(lake)).commit([told], 4)
+
+
+def test_an_app_without_a_version_is_refused(lake: Path):
+    with pytest.raises(ConfigurationError, match="belong together"):
+        DeltaBatchWriter({"path": str(lake), "txnAppId": "a"}, SCHEMA)

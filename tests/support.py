@@ -1,0 +1,41 @@
+"""What tests say often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import psycopg
+
+
+def rows(connection: psycopg.Connection, query: str, *parameters: object) -> list[tuple]:
+    return connection.execute(query, parameters or None).fetchall()
+
+
+def value(connection: psycopg.Connection, query: str, *parameters: object) -> object:
+    return rows(connection, query, *parameters)[0][0]
+
+
+def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 30.0) -> None:
+    """Wait for a condition; fail with what was waited for."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {deadline_s} s for {what}")
+        time.sleep(0.01)
+
+
+def wait_for_lock(observer: psycopg.Connection, waiting: psycopg.Connection) -> None:
+    """Wait until a session waits for a lock."""
+    pid = waiting.info.backend_pid
+    wait_until(
+        lambda: (
+            value(
+                observer,
+                "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s",
+                pid,
+            )
+            is True
+        ),
+        f"session {pid} to wait for a lock",
+    )

@@ -1,0 +1,122 @@
+"""Arguments are checked before anything is sent, so that an error can name them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pgsluice.client.calls import pgmq, pgq, spark
+from pgsluice.errors import ArgumentError, PayloadError
+
+NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - the subject of a test
+AWARE = datetime(2030, 1, 1, tzinfo=UTC)
+TOO_MUCH = 2**31
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: pgmq.read("q", -1, 1), f"vt is -1; use 0 to {TOO_MUCH - 1}"),
+        (lambda: pgmq.read("q", TOO_MUCH, 1), f"vt is {TOO_MUCH}; use 0 to"),
+        (lambda: pgmq.read("q", 30, 0), f"qty is 0; use 1 to {TOO_MUCH - 1}"),
+        (lambda: pgmq.read("q", 30, -5), "qty is -5; use 1 to"),
+        (lambda: pgmq.read("q", 30, TOO_MUCH), f"qty is {TOO_MUCH}; use 1 to"),
+        (lambda: pgmq.read("q", True, 1), "vt is True; use a whole number"),
+        (lambda: pgmq.read("q", 30, False), "qty is False; use a whole number"),
+        (lambda: pgmq.read("q", 1.5, 1), "vt is 1.5; use a whole number"),
+        (lambda: pgmq.read("q", None, 1), "vt is None; use a whole number"),
+        (lambda: pgmq.read("q", "30", 1), "vt is '30'; use a whole number"),
+        (lambda: pgmq.pop("q", 0), "qty is 0; use 1 to"),
+        (lambda: pgmq.pop("q", None), "qty is None; use a whole number"),
+        (lambda: pgmq.send("q", 1, None, -1), f"delay is -1; use 0 to {TOO_MUCH - 1}"),
+        (lambda: pgmq.send("q", 1, None, TOO_MUCH), f"delay is {TOO_MUCH}; use 0 to"),
+        (lambda: pgmq.send("q", 1, None, True), "delay is True; use a whole number"),
+        (lambda: pgmq.send("q", 1, None, 0.5), "delay is 0.5; use a whole number"),
+        (
+            lambda: pgmq.send("q", 1, None, timedelta(seconds=1)),
+            r"delay is datetime.timedelta\(seconds=1\); use a whole number",
+        ),
+        (lambda: pgmq.send("q", 1, None, NAIVE), "delay is a datetime without a time zone"),
+        (lambda: pgmq.send_batch("q", [1], None, -1), "delay is -1; use 0 to"),
+        (lambda: pgmq.send_batch("q", [1], None, NAIVE), "delay is a datetime without a time zone"),
+        (lambda: pgmq.send_batch("q", []), "messages is empty; send at least one"),
+        (lambda: pgmq.send_batch("q", [1, 2], [{}]), "there are 1 headers for 2 messages"),
+        (lambda: pgmq.send_batch("q", [1], []), "there are 0 headers for 1 messages"),
+        (lambda: pgmq.set_vt("q", 1, -1), "vt is -1; use 0 to"),
+        (lambda: pgmq.set_vt("q", 1, NAIVE), "vt is a datetime without a time zone"),
+        (lambda: pgmq.set_vt("q", 1, True), "vt is True; use a whole number"),
+        (lambda: pgmq.set_vt_batch("q", [1], TOO_MUCH), f"vt is {TOO_MUCH}; use 0 to"),
+        (lambda: pgmq.set_vt_batch("q", [1], NAIVE), "vt is a datetime without a time zone"),
+        (lambda: spark.use_snapshot("1'; drop table x; --"), "is no snapshot"),
+    ],
+)
+def test_an_argument_out_of_range_is_refused_and_named(call, words):
+    with pytest.raises(ArgumentError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: pgmq.send("q", float("nan")), "^message is nan"),
+        (lambda: pgmq.send("q", 1, {"a": "\x00"}), r"^headers\['a'\] holds a NUL"),
+        (lambda: pgmq.send_batch("q", [1, {2: 3}]), r"^messages\[1\] has the key 2"),
+        (lambda: pgmq.send_batch("q", [1, 2], [None, b"h"]), r"^headers\[1\] is of type bytes"),
+        (lambda: pgmq.read("q", 1, 1, {"a": "\ud800"}), r"^conditional\['a'\] holds a lone"),
+        (lambda: event(ev_data={"a": 1}), "^ev_data is of type dict; an event holds text"),
+        (lambda: event(ev_type="c\x00"), "^ev_type holds a NUL character"),
+        (lambda: event(ev_extra4="\udfff"), "^ev_extra4 holds a lone surrogate"),
+        (lambda: event(ev_extra2=5), "^ev_extra2 is of type int"),
+    ],
+)
+def test_a_payload_that_cannot_be_stored_is_refused_and_its_place_is_named(call, words):
+    with pytest.raises(PayloadError, match=words):
+        call()
+
+
+def event(**fields):
+    names = ("ev_type", "ev_data", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
+    return pgq.insert_event("log", *(fields.get(name) for name in names))
+
+
+def test_the_limits_themselves_are_accepted():
+    assert pgmq.read("q", 0, 1).parameters[1:3] == (0, 1)
+    assert pgmq.read("q", TOO_MUCH - 1, TOO_MUCH - 1).parameters[1:3] == (TOO_MUCH - 1,) * 2
+    assert pgmq.send("q", 1, None, TOO_MUCH - 1).parameters[3] == TOO_MUCH - 1
+
+
+@pytest.mark.parametrize(
+    ("delay", "parameter", "type_name"),
+    [(None, 0, "integer"), (0, 0, "integer"), (7, 7, "integer"), (AWARE, AWARE, "timestamptz")],
+)
+def test_a_delay_is_a_number_or_a_time_and_chooses_the_overload(delay, parameter, type_name):
+    for call in (pgmq.send("q", 1, None, delay), pgmq.send_batch("q", [1], None, delay)):
+        assert call.parameters[3] == parameter
+        assert call.sql.endswith(f"%s::{type_name})")
+
+
+def test_every_parameter_is_cast_so_that_no_overload_is_ambiguous():
+    calls = [
+        pgmq.send("q", None),
+        pgmq.send_batch("q", [None], [None]),
+        pgmq.read("q", 1, 1),
+        pgmq.pop("q"),
+        pgmq.archive("q", 1),
+        pgmq.delete_batch("q", []),
+        pgmq.set_vt("q", 1, AWARE),
+        event(),
+        pgq.get_consumer_info(None, None),
+    ]
+
+    for call in calls:
+        assert call.sql.count("%s") == call.sql.count("%s::") == len(call.parameters)
+
+
+def test_only_a_claim_may_commit_asynchronously_and_only_in_a_transaction_of_its_own():
+    claim = pgmq.read("q", 1, 1)
+
+    assert "synchronous_commit" not in claim.sql
+    assert "synchronous_commit" in claim.own_transaction_sql
+    for call in (pgmq.send("q", 1), pgmq.pop("q"), pgmq.archive("q", 1), pgmq.set_vt("q", 1, 0)):
+        assert call.own_transaction_sql is None

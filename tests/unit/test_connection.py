@@ -1,0 +1,142 @@
+"""Where to connect, and that no password is ever shown."""
+
+from __future__ import annotations
+
+import socket
+import traceback
+
+import pytest
+
+from pgsluice.connection import Target, connect, resolve
+from pgsluice.errors import ConfigurationError, ConnectionFailedError
+from pgsluice.settings import Settings
+
+SECRET = "s3cr3t-w0rd"
+ALL = {
+    "PGSLUICE_DSN": "postgresql://sluice/one",
+    "DATABASE_URL": "postgresql://database/two",
+    "PGHOST": "libpq",
+    "PGDATABASE": "three",
+}
+
+
+def without(environ, *names):
+    return {name: text for name, text in environ.items() if name not in names}
+
+
+def test_an_explicit_dsn_comes_first():
+    assert resolve("postgresql://given/zero", environ=ALL) == Target(
+        "postgresql://given/zero", "--dsn"
+    )
+
+
+def test_then_our_own_variable():
+    assert resolve(environ=ALL) == Target("postgresql://sluice/one", "PGSLUICE_DSN")
+
+
+def test_then_the_variable_that_platforms_set():
+    target = resolve(environ=without(ALL, "PGSLUICE_DSN"))
+
+    assert target == Target("postgresql://database/two", "DATABASE_URL")
+
+
+def test_then_libpq_decides_from_its_own_variables_which_are_named():
+    target = resolve(environ=without(ALL, "PGSLUICE_DSN", "DATABASE_URL"))
+
+    assert target == Target("", "libpq environment (PGHOST, PGDATABASE)")
+
+
+@pytest.mark.parametrize("name", ["PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE"])
+def test_each_variable_that_says_where_the_server_is_counts(name):
+    assert resolve(environ={name: "5"}).source == f"libpq environment ({name})"
+
+
+def test_variables_that_only_say_who_connects_do_not_count(tmp_path):
+    environ = {"PGUSER": "me", "PGPASSWORD": SECRET, "PGSLUICE_HOME": str(tmp_path)}
+
+    assert resolve(environ=environ, start_embedded=False).source == "embedded server"
+
+
+def test_last_comes_the_embedded_server_and_naming_it_writes_nothing(tmp_path):
+    environ = {"PGSLUICE_HOME": str(tmp_path)}
+
+    target = resolve(environ=environ, start_embedded=False)
+
+    assert target.source == "embedded server"
+    assert "dbname=postgres" in target.safe
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_that_were_loaded_decide_where_the_embedded_server_is(tmp_path):
+    given = Settings.load(home=tmp_path / "a", environ={})
+
+    target = resolve(settings=given, environ={}, start_embedded=False)
+
+    assert target == resolve(
+        environ={"PGSLUICE_HOME": str(tmp_path / "a")}, start_embedded=False
+    )
+
+
+def test_empty_variables_count_as_absent(tmp_path):
+    environ = dict.fromkeys(ALL, "") | {"PGSLUICE_HOME": str(tmp_path)}
+
+    assert resolve("", environ=environ, start_embedded=False).source == "embedded server"
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        f"postgresql://me:{SECRET}@host:5433/db",
+        f"host=host port=5433 user=me dbname=db password={SECRET}",
+        f"postgresql://me@host:5433/db?password={SECRET}",
+        f"postgresql://me@host:5433/db?sslpassword={SECRET}",
+        f"postgresql://me@host:5433/db?passfile=/{SECRET}",
+    ],
+)
+def test_a_target_shown_to_a_person_holds_no_secret(dsn):
+    target = resolve(dsn)
+
+    assert SECRET not in f"{target} {target!r} {target.safe}"
+    assert "host=host" in target.safe
+    assert "dbname=db" in target.safe
+    assert target.conninfo == dsn
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        f"postgresql://me:{SECRET} two@host/db",
+        f"host=host password={SECRET} two dbname=db",
+        f"postgresql://me:{SECRET}%zz@host/db",
+        f"postgresql://me:one@{SECRET}@host/db",
+    ],
+)
+def test_a_dsn_that_cannot_be_parsed_is_refused_without_a_trace_of_its_password(dsn):
+    with pytest.raises(ConfigurationError, match="the DSN from --dsn cannot be parsed") as caught:
+        resolve(dsn)
+
+    assert "percent-encoded" in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_the_variable_whose_dsn_cannot_be_parsed_is_named():
+    with pytest.raises(ConfigurationError, match="the DSN from DATABASE_URL cannot be parsed"):
+        resolve(environ={"DATABASE_URL": "host=a b"})
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can listen there
+        port = held.getsockname()[1]
+        target = Target(f"postgresql://me:{SECRET}@127.0.0.1:{port}/db", "--dsn")
+
+        with pytest.raises(ConnectionFailedError) as caught:
+            connect(target)
+
+    message = str(caught.value)
+    assert f"port={port}" in message
+    assert "(from --dsn)" in message
+    assert "check that the server runs there" in message
+    assert SECRET not in "".join(traceback.format_exception(caught.value))

@@ -1,0 +1,90 @@
+"""Errors survive a process border, and SQLSTATE alone decides what they mean."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+
+import psycopg
+import psycopg_pool
+import pytest
+
+from pgsluice import errors
+from pgsluice.errors import SluiceError, translate
+
+CLASSES = [
+    kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(kind, SluiceError)
+]
+
+
+def test_the_classes_are_found():
+    assert len(CLASSES) > 15
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("sqlstate", [None, "42501"])
+def test_every_error_survives_pickling_and_copying_with_its_sqlstate(kind, sqlstate):
+    error = kind("queue 'orders' went away; create it", sqlstate=sqlstate)
+
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is kind
+        assert str(again) == "queue 'orders' went away; create it"
+        assert again.sqlstate == sqlstate
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_says_what_it_means_and_ends_in_error(kind):
+    assert kind.__name__.endswith("Error")
+    assert kind.__doc__
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "kind"),
+    [
+        ("22023", errors.ArgumentError),
+        ("23502", errors.ArgumentError),
+        ("22P02", errors.PayloadError),
+        ("42883", errors.NotInstalledError),
+        ("42501", errors.PrivilegeError),
+        ("40001", errors.RetryableError),
+        ("40P01", errors.RetryableError),
+        ("55P03", errors.RetryableError),
+        ("57P01", errors.ConnectionFailedError),
+        ("08006", errors.ConnectionFailedError),
+        ("53200", errors.ServerError),
+        ("42P01", errors.ServerError),
+    ],
+)
+def test_the_sqlstate_decides_the_class_and_is_kept(sqlstate, kind):
+    error = translate(psycopg.errors.lookup(sqlstate)("the server's words"))
+
+    assert type(error) is kind
+    assert error.sqlstate == sqlstate
+    assert str(error).startswith("the server's words")
+
+
+def test_a_missing_table_of_a_named_queue_is_the_missing_queue():
+    error = translate(psycopg.errors.UndefinedTable("relation"), queue_name="orders")
+
+    assert type(error) is errors.QueueNotFoundError
+    assert str(error) == "queue 'orders' does not exist; create it with create('orders')"
+    assert error.sqlstate == "42P01"
+
+
+@pytest.mark.parametrize("error", [psycopg.OperationalError, psycopg_pool.PoolTimeout])
+def test_an_error_of_the_connection_has_no_sqlstate_and_names_the_way_out(error):
+    meaning = translate(error("could not\n\tconnect"))
+
+    assert type(meaning) is errors.ConnectionFailedError
+    assert str(meaning) == "could not connect; check that the server runs and is reachable"
+    assert meaning.sqlstate is None
+
+
+def test_an_error_of_the_driver_is_passed_on_in_its_own_words():
+    meaning = translate(psycopg.ProgrammingError("the query has 0 placeholders"))
+
+    assert type(meaning) is errors.ServerError
+    assert str(meaning) == "the query has 0 placeholders"

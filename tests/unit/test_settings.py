@@ -1,0 +1,93 @@
+"""Settings come from arguments first, then from the environment, then from the defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from pgsluice.errors import ConfigurationError
+from pgsluice.settings import Settings, default_home
+
+ENVIRON = {
+    "PGSLUICE_DSN": "postgresql://from/environ",
+    "PGSLUICE_HOME": "/from/environ",
+    "PGSLUICE_EMBEDDED_VERSION": "16",
+    "PGSLUICE_CONNECT_TIMEOUT_S": "3",
+}
+
+
+def test_without_arguments_and_environment_the_defaults_hold():
+    settings = Settings.load(environ={})
+
+    assert settings == Settings(
+        dsn=None, home=default_home(), embedded_version=18, connect_timeout_s=10
+    )
+
+
+def test_the_environment_overrides_the_defaults():
+    settings = Settings.load(environ=ENVIRON)
+
+    assert settings == Settings(
+        dsn="postgresql://from/environ",
+        home=Path("/from/environ"),
+        embedded_version=16,
+        connect_timeout_s=3,
+    )
+
+
+def test_arguments_override_the_environment():
+    settings = Settings.load(
+        dsn="postgresql://from/argument",
+        home="/from/argument",
+        embedded_version=18,
+        environ=ENVIRON,
+    )
+
+    assert settings.dsn == "postgresql://from/argument"
+    assert settings.home == Path("/from/argument")
+    assert settings.embedded_version == 18
+
+
+def test_an_argument_is_not_hindered_by_a_bad_variable_it_overrides():
+    settings = Settings.load(embedded_version=16, environ={"PGSLUICE_EMBEDDED_VERSION": "x"})
+
+    assert settings.embedded_version == 16
+
+
+def test_the_process_environment_is_read_by_default(monkeypatch):
+    monkeypatch.setenv("PGSLUICE_HOME", "/from/process")
+
+    assert Settings.load().home == Path("/from/process")
+
+
+def test_empty_variables_count_as_absent():
+    assert Settings.load(environ=dict.fromkeys(ENVIRON, "")) == Settings.load(environ={})
+
+
+def test_the_home_is_absolute_and_its_tilde_is_expanded(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    assert Settings.load(home="~/kept", environ={}).home == tmp_path / "kept"
+    assert Settings.load(home="kept", environ={}).home == tmp_path / "kept"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("PGSLUICE_EMBEDDED_VERSION", "17", "no embedded PostgreSQL 17; use 16 or 18"),
+        ("PGSLUICE_EMBEDDED_VERSION", "new", "PGSLUICE_EMBEDDED_VERSION is 'new'; use a whole"),
+        ("PGSLUICE_CONNECT_TIMEOUT_S", "1", "PGSLUICE_CONNECT_TIMEOUT_S is 1; use 2 or more"),
+        ("PGSLUICE_CONNECT_TIMEOUT_S", "2.5", "PGSLUICE_CONNECT_TIMEOUT_S is '2.5'; use a whole"),
+    ],
+)
+def test_a_variable_that_cannot_be_used_is_named_with_the_way_out(name, text, words):
+    with pytest.raises(ConfigurationError, match=words):
+        Settings.load(environ={name: text})
+
+
+def test_settings_cannot_be_changed_after_they_were_read():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings.load(environ={}).embedded_version = 16
