@@ -54,14 +54,20 @@ class Clients:
         self.queue, self.log = (Blocking(kind(source), run) for kind in kinds)
         self.source = Blocking(source, run)
         self._run = run
+        self._is_pool = hasattr(source, "getconn")
 
     def value(self, query: str) -> Any:
-        """Run a query on the connection that the clients use."""
-        return self._run_cursor(self.source.execute(query))
+        """Run a query on the connection that the clients use; it is the pool's only one."""
+        if not self._is_pool:
+            return self._done(self._done(self.source.execute(query)).fetchone())[0]
+        connection = self.source.getconn()
+        try:
+            return self._done(self._done(connection.execute(query)).fetchone())[0]
+        finally:
+            self.source.putconn(connection)
 
-    def _run_cursor(self, cursor: Any) -> Any:
-        row = cursor.fetchone()
-        return (self._run(row) if inspect.isawaitable(row) else row)[0]
+    def _done(self, result: Any) -> Any:
+        return self._run(result) if inspect.isawaitable(result) else result
 
 
 class Maker:
@@ -88,7 +94,11 @@ class Maker:
     def pool(self, url: str, *, timeout_s: float = 30.0, **options: Any) -> Clients:
         """Clients on a pool of one connection."""
         arguments: dict[str, Any] = {
-            "kwargs": options, "min_size": 1, "max_size": 1, "open": False, "timeout": timeout_s
+            "kwargs": options,
+            "min_size": 1,
+            "max_size": 1,
+            "open": False,
+            "timeout": timeout_s,
         }
         if self._runner is None:
             source: Any = psycopg_pool.ConnectionPool(url, **arguments)
@@ -158,9 +168,7 @@ def clients(request: pytest.FixtureRequest, make: Maker, shared_url: str) -> Cli
 @pytest.fixture
 def caller(make: Maker, shared_url: str) -> Clients:
     """Clients on a connection whose transactions are the caller's."""
-    return make.connection(
-        shared_url, options=f"-c synchronous_commit={SYNCHRONOUS_COMMIT}"
-    )
+    return make.connection(shared_url, options=f"-c synchronous_commit={SYNCHRONOUS_COMMIT}")
 
 
 @pytest.fixture
@@ -176,5 +184,7 @@ def log_name(observer: psycopg.Connection) -> str:
     """An event log of this test's own, which is ticked whenever anything is new."""
     name = f"events_{next(_names)}"
     observer.execute("select pgq.create_queue(%s)", [name])
-    observer.execute("update pgq.queue set queue_ticker_max_count = 1 where queue_name = %s", [name])
+    observer.execute(
+        "update pgq.queue set queue_ticker_max_count = 1 where queue_name = %s", [name]
+    )
     return name

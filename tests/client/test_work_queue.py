@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from psycopg.rows import dict_row
 
 from pgsluice import Message, QueueInfo, QueueMetrics
+from pgsluice.client.calls.payload import DEPTH_MAX
 from pgsluice.errors import ArgumentError, PayloadError, QueueNameError, QueueNotFoundError
 from support import rows, value, wait_until
 
@@ -38,7 +40,7 @@ def test_all_queues_are_listed_and_measured_by_name(make, database_18):
     listed, measured = queue.list_queues(), queue.metrics_all()
 
     assert all(type(record) is QueueInfo for record in listed)
-    assert [record.queue_name for record in listed] == sorted(["A", "b", "c"], key=str.lower)
+    assert [record.queue_name for record in listed] == ["A", "b", "c"]
     assert {(record.is_partitioned, record.is_unlogged) for record in listed} == {(False, False)}
     assert abs(datetime.now(UTC) - listed[0].created_at) < SOON
     assert all(type(record) is QueueMetrics for record in measured)
@@ -110,9 +112,7 @@ def test_a_delayed_message_is_hidden_until_then(clients, queue_name, observer, f
 
 
 def test_a_batch_is_sent_in_order_with_its_headers(clients, queue_name):
-    ids = clients.queue.send_batch(
-        queue_name, ["a", None, "c"], headers=[{"n": 1}, {"n": 2}, None]
-    )
+    ids = clients.queue.send_batch(queue_name, ["a", None, "c"], headers=[{"n": 1}, {"n": 2}, None])
 
     assert ids == [1, 2, 3]
     stored = clients.queue.read(queue_name, 60, 9)
@@ -300,8 +300,8 @@ def test_a_batch_with_one_bad_message_sends_none(clients, queue_name):
 
 def test_the_deepest_message_that_is_accepted_is_stored_and_read_back(clients, queue_name):
     deep = 0
-    for _ in range(512):
-        deep = {"k": [deep]} if _ % 2 else deep
+    for _ in range(DEPTH_MAX // 2):
+        deep = {"k": [deep]}
 
     clients.queue.send(queue_name, deep)
 
@@ -309,8 +309,6 @@ def test_the_deepest_message_that_is_accepted_is_stored_and_read_back(clients, q
 
 
 def test_the_row_factory_of_the_callers_connection_does_not_matter(make, shared_url, queue_name):
-    from psycopg.rows import dict_row
-
     clients = make.connection(shared_url, autocommit=True, row_factory=dict_row)
 
     assert clients.queue.send(queue_name, "x") == 1

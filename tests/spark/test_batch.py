@@ -53,7 +53,7 @@ def test_both_tables_are_read_in_parallel_and_equal_the_database(
     queue.create("q")
     ids = queue.send_batch("q", [{"n": n} for n in range(500)], headers=[{"k": "v"}] * 500)
     ids += queue.send_batch("q", WEIRD)
-    queue.archive("q", ids[::3])
+    queue.archive_batch("q", ids[::3])
     queue.read("q", vt=30, qty=10)
 
     for table, name in (("queue", "q_q"), ("archive", "a_q")):
@@ -137,9 +137,9 @@ def test_a_copy_into_the_lake_adds_what_is_new_and_nothing_twice(
 
     added = [copy()]
     ids = queue.send_batch("q", [{"n": n} for n in range(10)])
-    queue.archive("q", ids[5:])
+    queue.archive_batch("q", ids[5:])
     added += [copy(), copy()]
-    queue.archive("q", ids[:5])  # lower ids, archived later
+    queue.archive_batch("q", ids[:5])  # lower ids, archived later
     added += [copy(), copy()]
 
     assert added == [0, 5, 0, 5, 0]
@@ -163,13 +163,14 @@ def test_a_lake_that_is_no_folder_is_named(spark: SparkSession, database_18: Dat
 def test_real_payloads_go_from_queue_to_archive_to_lake_unchanged(
     spark: SparkSession, db: psycopg.Connection, database_18: Database, tmp_path: Path
 ):
-    sent = [json.loads(line) for line in gzip.open(WEBHOOKS, "rt", encoding="utf-8")]
+    with gzip.open(WEBHOOKS, "rt", encoding="utf-8") as lines:
+        sent = [json.loads(line) for line in lines]
     queue = WorkQueue(db)
     queue.create("hooks")
     ids = queue.send_batch("hooks", sent)
     messages = queue.read("hooks", vt=60, qty=1000)
     assert [message.message for message in messages] == sent
-    queue.archive("hooks", ids)
+    queue.archive_batch("hooks", ids)
 
     added = pipeline.archive("hooks", tmp_path / "lake", dsn=database_18.url, spark=spark)
 

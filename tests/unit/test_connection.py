@@ -72,9 +72,7 @@ def test_settings_that_were_loaded_decide_where_the_embedded_server_is(tmp_path)
 
     target = resolve(settings=given, environ={}, start_embedded=False)
 
-    assert target == resolve(
-        environ={"PGSLUICE_HOME": str(tmp_path / "a")}, start_embedded=False
-    )
+    assert target == resolve(environ={"PGSLUICE_HOME": str(tmp_path / "a")}, start_embedded=False)
 
 
 def test_empty_variables_count_as_absent(tmp_path):

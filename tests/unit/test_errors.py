@@ -14,9 +14,7 @@ from pgsluice import errors
 from pgsluice.errors import SluiceError, translate
 
 CLASSES = [
-    kind
-    for _, kind in inspect.getmembers(errors, inspect.isclass)
-    if issubclass(kind, SluiceError)
+    kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, SluiceError)
 ]
 
 

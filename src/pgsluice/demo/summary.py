@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ def summarise(
     counts = one_row(db, "counts")
     changed = sorted(itertools.chain.from_iterable(commit.changed_at for commit in commits))
     in_lake = _arrivals(commits)
+    both = sorted([*changed, *in_lake])
     times = db.execute(statement("processed_times")).fetchall()
     sent = sorted(row[0] for row in times)
     processed = [row[1] for row in times]
@@ -55,7 +57,8 @@ def summarise(
         rates_per_s={
             "transactions": _rate(changed),
             "processed": _rate(processed),
-            "lake": _rate(in_lake),
+            # Commits come seconds apart; only a much longer silence is an interruption.
+            "lake": len(in_lake) / (measure.active_s(both, pause_s=60.0) or math.inf),
         },
         latencies=(
             Latency.of("transaction", load.read_latencies(workspace.logs)),
@@ -80,8 +83,7 @@ def _arrivals(commits: Sequence[LakeCommit]) -> list[float]:
 
 
 def _rate(times: Sequence[float]) -> float:
-    active_s = measure.active_s(times)
-    return len(times) / active_s if active_s else 0.0
+    return len(times) / (measure.active_s(times) or math.inf)
 
 
 def _series(

@@ -10,7 +10,7 @@ from pgsluice.errors import ServerError, SluiceError
 # Spark gives a new Python process ten seconds to report, which a loaded machine may miss. There is no
 # class or code for it, only these words.
 _START_TIMEOUT = "Python worker failed to connect back"
-_PYTHON_RAISED = re.compile(r"^Traceback .*?^(\w[\w.]*: [^\n]+)$", re.MULTILINE | re.DOTALL)
+_PYTHON_RAISED = re.compile(r"Traceback .*?^(\w[\w.]*: [^\n]+)$", re.MULTILINE | re.DOTALL)
 _OURS = re.compile(r"pgsluice\.errors\.(\w+): (.+)")
 
 

@@ -10,6 +10,7 @@ archive("invoices", "/lake/invoices")                                   # what i
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -124,7 +125,7 @@ class EventStream:
         """
         end = None if deadline_s is None else time.monotonic() + deadline_s
         while not self._has_ended():
-            self.query.awaitTermination(_POLL_S)
+            self._pause()
             if on_progress is not None:
                 on_progress(self.progress())
             if end is not None and time.monotonic() > end:
@@ -209,6 +210,13 @@ class EventStream:
                     f"the stream of event log {self.log!r} {missed} within {deadline_s:g} s; look at "
                     "Spark's log, or wait longer"
                 )
+            self._pause()
+
+    def _pause(self) -> None:
+        from pyspark.errors import StreamingQueryException
+
+        # Its failure is what _has_ended reports.
+        with contextlib.suppress(StreamingQueryException):
             self.query.awaitTermination(_POLL_S)
 
     def _ask(self, call: Any) -> Any:

@@ -150,11 +150,13 @@ class QueueWorker:
                     raise _LostClaimError  # noqa: TRY301 - it must leave the transaction to roll it back
         except _LostClaimError:
             return "lost"
+        except ConnectionFailedError:
+            raise  # not the message's fault: back after the visibility timeout
         except Exception as error:
             if isinstance(error, psycopg.Error):
                 meaning = translate(error)
                 if isinstance(meaning, ConnectionFailedError):
-                    raise meaning from error  # not the message's fault: back after the visibility timeout
+                    raise meaning from error
             return self._failed(message, error)
         return "archived"
 
@@ -176,7 +178,7 @@ class QueueWorker:
             message.msg_id,
             message.read_ct,
             reason,
-            error.replace("\x00", "\\x00") if error else None,
+            _storable(error) if error else None,
         )
         return "dead" if rejected else "lost"
 
@@ -186,3 +188,8 @@ class QueueWorker:
     def _give_back(self, messages: list[Message]) -> None:
         for message in messages:
             self._release(message, 0)
+
+
+def _storable(text: str) -> str:
+    # An exception can quote anything; what PostgreSQL cannot store must not keep the message from its end.
+    return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")

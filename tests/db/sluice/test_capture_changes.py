@@ -108,3 +108,44 @@ def test_a_log_that_is_gone_stops_the_writer_and_says_why(connection, captured):
     assert caught.value.sqlstate == "PQ001"
     assert "drop the triggers sluice_capture_" in caught.value.diag.message_hint
     assert value(connection, "select count(*) from account") == 0
+
+
+def test_changes_of_one_row_are_in_the_order_of_their_ids_and_not_of_their_transactions(
+    database, connection, captured
+):
+    connection.execute("insert into account values (1, 'a')")
+    with database.connect(autocommit=False) as early:
+        # Its transaction's id is the lower one, its change the later one.
+        early.execute("select pg_current_xact_id()")
+        connection.execute("update account set name = 'first'")
+        early.execute("update account set name = 'last'")
+        early.commit()
+
+    by_id = [after["name"] for _, _, after in changes(connection)]
+    by_txid = rows(
+        connection,
+        "select ev_data::json #>> '{after,name}' from pgq.event_1 order by ev_txid, ev_id",
+    )
+
+    assert value(connection, "select name from account") == "last"
+    assert by_id == ["a", "first", "last"]
+    assert [name for (name,) in by_txid] == ["a", "last", "first"]
+
+
+def test_two_statements_that_wait_for_one_row_keep_its_order(database, connection, captured):
+    import threading
+
+    from support import wait_for_lock
+
+    connection.execute("insert into account values (1, 'a')")
+    with database.connect(autocommit=False) as first, database.connect() as second:
+        first.execute("update account set name = 'first'")
+        waiting = threading.Thread(
+            target=lambda: second.execute("update account set name = 'second'")
+        )
+        waiting.start()
+        wait_for_lock(connection, second)
+        first.commit()
+        waiting.join(30)
+
+    assert [after["name"] for _, _, after in changes(connection)] == ["a", "first", "second"]

@@ -1,0 +1,95 @@
+"""README as a newcomer runs it: its examples in order, with the output it shows, and its commands."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+EXAMPLES = [
+    (code, output)
+    for (kind, code), (next_kind, output) in itertools.pairwise(BLOCKS)
+    if (kind, next_kind) == ("python", "text")
+]
+COMMANDS = [
+    line.split("#")[0].strip()
+    for kind, text in BLOCKS
+    if kind == "bash"
+    for line in text.splitlines()
+    if line.strip()
+]
+
+
+@pytest.fixture
+def run(database_18, tmp_path):
+    environ = {
+        k: v for k, v in os.environ.items() if not k.startswith("PG") and k != "DATABASE_URL"
+    }
+    environ["PGSLUICE_DSN"] = database_18.url
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            command,
+            env=environ,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+def test_the_first_example_with_its_output_stands_before_line_35():
+    lines = README[: README.index(EXAMPLES[0][1])].count("\n")
+
+    assert lines < 35
+
+
+@pytest.mark.parametrize(("code", "output"), EXAMPLES, ids=["work queue", "event log"])
+def test_an_example_prints_what_it_shows(run, code, output):
+    assert run(sys.executable, "-c", code) == output
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_commands_work_in_their_order(run):
+    run(sys.executable, "-c", EXAMPLES[1][0])
+    pgsluice = [c for c in COMMANDS if c.startswith("pgsluice ") and "embedded" not in c]
+    assert len(pgsluice) >= 3
+    for command in pgsluice:
+        run(
+            sys.executable, "-c", "from pgsluice.cli.main import main; main()", *command.split()[1:]
+        )
+
+
+def test_every_make_target_and_every_extra_that_is_named_exists():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    pages = [README, (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")]
+    targets = {
+        target
+        for page in pages
+        for target in re.findall(r"^make (\w+)|`make (\w+)", page, re.MULTILINE)
+        for target in target
+        if target
+    }
+    assert targets >= {"demo", "test", "setup", "check", "generate"}
+    for target in targets:
+        assert re.search(rf"^{target}:.*##", makefile, re.MULTILINE), f"make {target}"
+
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    extras = set(re.findall(r"pgsluice\[(\w+)\]", README))
+    assert extras == {"embedded", "spark", "all"}
+    for extra in extras:
+        assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra

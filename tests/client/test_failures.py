@@ -1,0 +1,194 @@
+"""What the clients say when the server is missing, refuses, or lacks the schema."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import traceback
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgsluice.connection import Target, connect
+from pgsluice.embedded import EmbeddedServer
+from pgsluice.errors import (
+    _BY_SQLSTATE,
+    ConnectionFailedError,
+    NotInstalledError,
+    PrivilegeError,
+    ServerError,
+    translate,
+)
+from support import wait_until
+
+SECRET = "s3cr3t-w0rd"
+
+
+@pytest.fixture(scope="module")
+def bare_url(server_18):
+    """A database without the schemas."""
+    with psycopg.connect(server_18.url(), autocommit=True) as connection:
+        connection.execute("create database bare")
+        yield server_18.url("bare")
+        connection.execute("drop database bare with (force)")
+
+
+@pytest.fixture(scope="module")
+def tcp_server(servers_folder):
+    folder = Path(tempfile.mkdtemp(dir=servers_folder))
+    folder.chmod(0o755)
+    server = EmbeddedServer(folder / "tcp", tcp=True, options={"fsync": "off"})
+    server.start()
+    yield server
+    server.stop("immediate")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda clients: clients.queue.create("q"),
+        lambda clients: clients.queue.list_queues(),
+        lambda clients: clients.queue.send("q", 1),
+        lambda clients: clients.queue.read("q", 30),
+        lambda clients: clients.queue.release("q", 1, 1),
+        lambda clients: clients.log.create_queue("l"),
+        lambda clients: clients.log.ticker_all(),
+        lambda clients: clients.log.insert_event("l", "t", "x"),
+    ],
+)
+def test_a_database_without_the_schema_is_named_as_such_with_the_way_out(make, bare_url, call):
+    clients = make.pool(bare_url)
+
+    with pytest.raises(NotInstalledError, match="pgsluice schema install"):
+        call(clients)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda clients, queue, log: clients.queue.create("other"),
+        lambda clients, queue, log: clients.queue.list_queues(),
+        lambda clients, queue, log: clients.queue.send(queue, 1),
+        lambda clients, queue, log: clients.queue.read(queue, 30),
+        lambda clients, queue, log: clients.queue.reject(queue, 1, 1, "r"),
+        lambda clients, queue, log: clients.log.insert_event(log, "t", "x"),
+        lambda clients, queue, log: clients.log.ticker(log),
+    ],
+)
+def test_a_role_without_rights_is_told_whom_to_ask(
+    make, shared_url, stranger, queue_name, log_name, call
+):
+    clients = make.connection(shared_url, autocommit=True, user=stranger)
+
+    with pytest.raises(
+        PrivilegeError, match="sluice_reader, sluice_writer or sluice_admin"
+    ) as caught:
+        call(clients, queue_name, log_name)
+
+    assert caught.value.sqlstate == "42501"
+
+
+@pytest.fixture
+def stranger(observer):
+    observer.execute("create role stranger login")
+    yield "stranger"
+    observer.execute("drop role stranger")
+
+
+def test_a_writer_may_send_and_not_read(make, shared_url, stranger, queue_name, observer):
+    observer.execute("grant sluice_writer to stranger")
+    clients = make.connection(shared_url, autocommit=True, user=stranger)
+
+    assert clients.queue.send(queue_name, 1) == 1
+    with pytest.raises(PrivilegeError):
+        clients.queue.read(queue_name, 30)
+
+
+def test_a_reader_may_work_and_not_send(make, shared_url, stranger, queue_name, observer):
+    observer.execute("select pgmq.send_batch(%s, array['1', '2', '3']::jsonb[])", [queue_name])
+    observer.execute("grant sluice_reader to stranger")
+    clients = make.connection(shared_url, autocommit=True, user=stranger)
+
+    first, second, third = clients.queue.read(queue_name, 30, 3)
+    assert clients.queue.archive(queue_name, first.msg_id)
+    assert clients.queue.reject(queue_name, second.msg_id, second.read_ct, "bad")
+    assert clients.queue.release(queue_name, third.msg_id, third.read_ct)
+    with pytest.raises(PrivilegeError):
+        clients.queue.send(queue_name, 1)
+
+
+def test_a_server_that_is_not_there_is_a_failed_connection(make):
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can listen there
+        url = f"postgresql://me:{SECRET}@127.0.0.1:{held.getsockname()[1]}/db"
+        clients = make.pool(url, timeout_s=0.5)
+
+        with pytest.raises(ConnectionFailedError, match="check that the server runs") as caught:
+            clients.queue.list_queues()
+
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_wrong_password_is_a_failed_connection_and_is_not_shown(tcp_server):
+    url = tcp_server.url()
+    with psycopg.connect(url) as connection:
+        password = connection.info.password
+    assert password
+    wrong = Target(url.replace(password, SECRET), "--dsn")
+
+    with pytest.raises(ConnectionFailedError, match="check the user, the password") as caught:
+        connect(wrong)
+
+    assert caught.value.__cause__ is not None
+    shown = "".join(traceback.format_exception(caught.value))
+    assert SECRET not in shown
+    assert password not in shown
+
+
+def test_a_session_that_the_server_ends_is_a_failed_connection(make, shared_url, observer):
+    clients = make.connection(shared_url, autocommit=True)
+    pid = clients.value("select pg_backend_pid()")
+    observer.execute("select pg_terminate_backend(%s)", [pid])
+    wait_until(
+        lambda: observer.execute(
+            "select count(*) = 0 from pg_stat_activity where pid = %s", [pid]
+        ).fetchone()[0],
+        "the session to end",
+    )
+
+    for _ in range(2):  # once told by the server, then by the driver
+        with pytest.raises(ConnectionFailedError):
+            clients.queue.list_queues()
+
+
+def test_a_pool_replaces_a_session_that_the_server_ended(make, shared_url, observer):
+    clients = make.pool(shared_url)
+    clients.queue.list_queues()
+    observer.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity "
+        "where datname = current_database() and pid <> pg_backend_pid()"
+    )
+
+    with pytest.raises(ConnectionFailedError):
+        clients.queue.list_queues()
+
+    assert isinstance(clients.queue.list_queues(), list)
+
+
+@pytest.mark.parametrize(("sqlstate", "kind"), [*_BY_SQLSTATE.items(), ("ZZ999", ServerError)])
+def test_each_sqlstate_that_the_server_raises_gets_its_class_its_words_and_its_hint(
+    observer, sqlstate, kind
+):
+    raising = (
+        f"do $$ begin raise exception using errcode = '{sqlstate}', "
+        "message = 'the words', hint = 'the way out'; end $$"
+    )
+    with pytest.raises(psycopg.Error) as caught:
+        observer.execute(raising)
+
+    meaning = translate(caught.value)
+
+    assert type(meaning) is kind
+    assert meaning.sqlstate == sqlstate
+    assert str(meaning) == "the words; the way out"

@@ -1,0 +1,56 @@
+"""A program of its own that streams an event log into the lake, and can be held at a moment.
+
+    python driver.py LAKE CHECKPOINT MOMENT FOLDER
+
+MOMENT is `before N` or `after N`: the driver stops for ever before or after the lake's commit of
+micro-batch N, and leaves the file FOLDER/held, so that it can be killed there. With `never` it runs until it
+is killed, and with `once` it ends when the lake holds what is there now.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+from pyspark.sql.types import StructType
+
+from pgsluice.spark import lake, pipeline
+from pgsluice.spark.lake import DeltaSink, DeltaStreamWriter
+
+LAKE, CHECKPOINT, MOMENT, FOLDER = sys.argv[1:]
+WHEN, _, NUMBER = MOMENT.partition(" ")
+
+
+class HeldWriter(DeltaStreamWriter):
+    when, number, folder = WHEN, int(NUMBER or -1), FOLDER
+
+    def commit(self, messages, batchId):
+        self.hold("before", batchId)
+        super().commit(messages, batchId)
+        self.hold("after", batchId)
+
+    def hold(self, when: str, number: int) -> None:
+        if (when, number) == (self.when, self.number):
+            Path(self.folder, "held").touch()
+            threading.Event().wait()
+
+
+class HeldSink(DeltaSink):
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DeltaStreamWriter:
+        return HeldWriter(super().streamWriter(schema, overwrite).table)
+
+
+def main() -> None:
+    lake.DeltaSink = HeldSink  # type: ignore[misc]
+    stream = pipeline.events(
+        "log", LAKE, CHECKPOINT, once=WHEN == "once", trigger_s=0.1, max_rows_per_trigger=200
+    )
+    if WHEN != "once":
+        stream.await_ready()
+        Path(FOLDER, "ready").touch()
+        stream.drain()
+
+
+if __name__ == "__main__":
+    main()

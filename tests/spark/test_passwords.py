@@ -1,0 +1,98 @@
+"""A password is in no place where Spark shows or keeps things."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from pgsluice import schema
+from pgsluice.client import WorkQueue
+from pgsluice.embedded import EmbeddedServer
+from pgsluice.errors import SluiceError
+from pgsluice.spark import pipeline
+from spark.lake_reading import lake_column
+from spark.writing import LOG, insert
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Spark hides values that look like a secret: this one does not.
+SENTINEL = "".join(secrets.choice(string.ascii_lowercase) for _ in range(20))
+
+
+@pytest.fixture
+def dsn(servers_folder: Path) -> Iterator[str]:
+    """A database on loopback TCP that asks for the sentinel as password."""
+    server = EmbeddedServer(servers_folder / "tcp", tcp=True, options={"fsync": "off"})
+    server.start()
+    try:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(f"create role carrier login superuser password '{SENTINEL}'")
+            schema.install(connection)
+            connection.execute("select pgq.create_queue(%s)", (LOG,))
+        parts = conninfo.conninfo_to_dict(server.url())
+        yield f"postgresql://carrier:{SENTINEL}@{parts['host']}:{parts['port']}/{parts['dbname']}"
+    finally:
+        server.stop("immediate")
+
+
+def processes_of_spark() -> str:
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(path.read_text(errors="replace"))
+        except OSError:
+            continue  # it ended meanwhile
+    return "\n".join(line for line in lines if "spark" in line)
+
+
+def test_a_password_never_reaches_spark(
+    spark: SparkSession, event_log: Path, dsn: str, tmp_path: Path, capfd: pytest.CaptureFixture
+):
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        insert(connection, "event")
+        WorkQueue(connection).create("q")
+        WorkQueue(connection).send("q", {"n": 1})
+    shown: list[str] = []
+
+    stream = pipeline.events(
+        LOG, tmp_path / "lake", tmp_path / "checkpoint", dsn=dsn, once=True, spark=spark
+    )
+    assert lake_column(tmp_path / "lake", "ev_data") == ["event"]
+    shown.append(str(stream.query.lastProgress))
+    assert pipeline.archive("q", tmp_path / "q", table="queue", dsn=dsn, spark=spark) == 1
+
+    secret_file = tmp_path / "dsn"
+    secret_file.touch(mode=0o600)
+    secret_file.write_text(dsn)
+    rows = spark.read.format("pgsluice").options(dsnFile=str(secret_file), queue="q").load()
+    assert rows.count() == 1
+    rows.explain("extended")
+
+    # Wherever the fault is, the text of the error is free of it.
+    wrong = dsn.replace("/postgres", "/nowhere").replace("carrier", "stranger")
+    secret_file.write_text(wrong)
+    with pytest.raises(Exception, match="cannot connect") as reading:
+        rows.collect()
+    with pytest.raises(SluiceError) as streaming:
+        pipeline.events(LOG, tmp_path / "l2", tmp_path / "c2", dsn=wrong, once=True, spark=spark)
+    with pytest.raises(Exception, match="holds a password") as naming:
+        spark.read.format("pgsluice").options(dsn=dsn, queue="q").load().collect()
+    for caught in (reading, streaming, naming):
+        shown += [str(caught.value), repr(caught.value), str(caught.getrepr(chain=True))]
+
+    shown += [f"{key}={value}" for key, value in spark.sparkContext.getConf().getAll()]
+    shown += [f"{key}={value}" for key, value in spark.conf.getAll.items()]
+    shown += list(capfd.readouterr())
+    shown.append(processes_of_spark())
+    kept = [path for path in [*event_log.rglob("*"), *tmp_path.rglob("*")] if path.is_file()]
+    shown += [path.read_text(errors="replace") for path in kept if path != secret_file]
+    assert any("StreamingQuery" in text for text in shown)  # Spark's event log was among it
+    assert [text for text in shown if SENTINEL in text] == []

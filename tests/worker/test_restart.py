@@ -1,0 +1,144 @@
+"""The server goes away in the middle, as in a crash, and comes back: workers and tickers go on."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg_pool import ConnectionPool
+
+from pgsluice import EventLog, QueueWorker, Retry, Ticker, WorkQueue, schema
+from pgsluice.embedded import EmbeddedServer
+from support import value, wait_until
+
+
+@pytest.fixture(scope="module")
+def crashing_server(servers_folder):
+    folder = Path(tempfile.mkdtemp(dir=servers_folder))
+    folder.chmod(0o755)
+    # A crash of the server alone loses nothing that the operating system has; commits must reach that far.
+    server = EmbeddedServer(folder / "crashing", options={"fsync": "off"})
+    server.start()
+    with psycopg.connect(server.url()) as connection:
+        schema.install(connection)
+        connection.execute("create table effect (msg_id bigint)")
+    yield server
+    server.stop("immediate")
+
+
+@pytest.fixture
+def pool(crashing_server):
+    with ConnectionPool(
+        crashing_server.url(), min_size=1, max_size=4, open=True, timeout=1, reconnect_timeout=600
+    ) as pool:
+        pool.wait()
+        yield pool
+
+
+class Background:
+    """A thread whose end, and the error that ended it, can be seen."""
+
+    def __init__(self, run):
+        self.stop = threading.Event()
+        self.error = None
+        self._thread = threading.Thread(target=self._guarded, args=[run])
+
+    def _guarded(self, run):
+        try:
+            run(self.stop)
+        except Exception as error:
+            self.error = error
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception):
+        self.stop.set()
+        self._thread.join()
+        assert self.error is None
+
+    @property
+    def alive(self):
+        return self._thread.is_alive()
+
+
+def fetch(server, query, *parameters):
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        return value(connection, query, *parameters)
+
+
+def test_a_worker_outlives_a_crash_and_every_message_has_one_effect(crashing_server, pool):
+    count = 300
+    with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
+        WorkQueue(connection).create("crash")
+        WorkQueue(connection).send_batch("crash", list(range(count)))
+    in_hand, crashed = threading.Event(), threading.Event()
+
+    def handler(connection, message):
+        connection.execute("insert into effect values (%s)", [message.msg_id])
+        if message.msg_id == 50 and not crashed.is_set():
+            in_hand.set()
+            assert crashed.wait(60)
+
+    worker = QueueWorker(
+        pool, "crash", handler, qty=20, visibility_timeout_s=3, retry=Retry(max_attempts=3)
+    )
+    with Background(worker.run) as background:
+        assert in_hand.wait(60)
+        crashing_server.stop("immediate")
+        crashed.set()
+        crashing_server.start()
+        wait_until(
+            lambda: fetch(crashing_server, "select count(*) = 0 from pgmq.q_crash"),
+            "the queue to be empty",
+            deadline_s=90,
+        )
+        assert background.alive
+
+    assert fetch(crashing_server, "select count(*) from pgmq.a_crash") == count
+    assert fetch(crashing_server, "select count(*) from sluice.dead_letter") == 0
+    effects = "select (count(*), count(distinct msg_id))::text from effect"
+    assert fetch(crashing_server, effects) == f"({count},{count})"
+
+
+def test_a_ticker_ticks_and_outlives_a_crash(crashing_server, pool):
+    with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
+        EventLog(connection).create_queue("ticked")
+        connection.execute("update pgq.queue set queue_ticker_max_count = 1")
+        EventLog(connection).register_consumer("ticked", "c")
+
+    def insert_and_wait_for_a_tick(what):
+        with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
+            log = EventLog(connection)
+            last = log.get_queue_info("ticked")[0].last_tick_id
+            log.insert_event("ticked", "t", what)
+            wait_until(
+                lambda: log.get_queue_info("ticked")[0].last_tick_id > last,
+                f"a tick {what}",
+                deadline_s=60,
+            )
+
+    with Background(Ticker(pool, period_s=0.02).run) as background:
+        insert_and_wait_for_a_tick("before the crash")
+        crashing_server.stop("immediate")
+        crashing_server.start()
+        insert_and_wait_for_a_tick("after the crash")
+        assert background.alive
+
+    seen = []
+    with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
+        log = EventLog(connection)
+        while (batch_id := log.next_batch("ticked", "c")) is not None:
+            seen += [event.ev_data for event in log.get_batch_events(batch_id)]
+            log.finish_batch(batch_id)
+    assert seen == ["before the crash", "after the crash"]
+
+
+def test_a_stopped_ticker_ends(pool):
+    with Background(Ticker(pool, period_s=3600).run) as background:
+        background.stop.set()
+        wait_until(lambda: not background.alive, "the ticker to end")
