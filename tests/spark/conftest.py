@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG = "log"
+# A JVM of a test lives for seconds: the second compiler and the parallel collector cost more than they bring.
+FAST_JVM = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -53,9 +55,11 @@ def spark(home: Path, event_log: Path) -> Iterator[SparkSession]:
     session = spark_session(
         "pgsluice tests",
         conf={
+            **FAST_JVM,
             "spark.sql.warehouse.dir": str(home / "warehouse"),
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": event_log.as_uri(),
+            "spark.eventLog.compress": "false",  # a test searches it
         },
     )
     yield session

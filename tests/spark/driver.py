@@ -3,8 +3,8 @@
     python driver.py LAKE CHECKPOINT MOMENT FOLDER
 
 MOMENT is `before N` or `after N`: the driver stops for ever before or after the lake's commit of
-micro-batch N, and leaves the file FOLDER/held, so that it can be killed there. With `never` it runs until it
-is killed, and with `once` it ends when the lake holds what is there now.
+micro-batch N, and leaves the file FOLDER/held, so that it can be killed there. With `never` it runs until
+it is killed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from pgsluice.spark import lake, pipeline
 from pgsluice.spark.lake import DeltaSink, DeltaStreamWriter
+from pgsluice.spark.session import spark_session
 
 LAKE, CHECKPOINT, MOMENT, FOLDER = sys.argv[1:]
 WHEN, _, NUMBER = MOMENT.partition(" ")
@@ -43,13 +44,19 @@ class HeldSink(DeltaSink):
 
 def main() -> None:
     lake.DeltaSink = HeldSink  # type: ignore[misc]
+    # See FAST_JVM in conftest.py.
+    conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     stream = pipeline.events(
-        "log", LAKE, CHECKPOINT, once=WHEN == "once", trigger_s=0.1, max_rows_per_trigger=200
+        "log",
+        LAKE,
+        CHECKPOINT,
+        trigger_s=0.1,
+        max_rows_per_trigger=200,
+        spark=spark_session("pgsluice driver", conf=conf),
     )
-    if WHEN != "once":
-        stream.await_ready()
-        Path(FOLDER, "ready").touch()
-        stream.drain()
+    stream.await_ready()
+    Path(FOLDER, "ready").touch()
+    stream.drain()
 
 
 if __name__ == "__main__":

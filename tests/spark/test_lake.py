@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.arrow_io import struct
 from pgsluice.spark.lake import DeltaBatchWriter, DeltaStreamWriter, FilesWritten, LakeTable
+from pgsluice.spark.schemas import struct
 from spark.lake_reading import lake_column, lake_table
 
 SCHEMA = struct(id="long", at="timestamp", text="string")

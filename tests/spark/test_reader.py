@@ -17,7 +17,7 @@ from pgsluice.errors import (
     LogNotFoundError,
     LogStateError,
 )
-from pgsluice.spark.arrow_io import struct
+from pgsluice.spark.schemas import struct
 from pgsluice.spark.stream import LOG_SCHEMA, LogStreamReader
 from spark.conftest import LOG
 from spark.writing import insert

@@ -48,7 +48,7 @@ class Writers:
             with self._database.connect(autocommit=False) as connection:
                 while not self._stop.is_set():
                     self._transaction(connection, dice)
-                    self._stop.wait(dice.uniform(0, 0.02))
+                    self._stop.wait(dice.uniform(0, 0.1))
         except BaseException as error:
             self._failed.append(error)
 

@@ -11,11 +11,10 @@ import adbc_driver_postgresql.dbapi
 import pyarrow as pa
 from adbc_driver_postgresql import StatementOptions
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConnectionFailedError, ServerError, SluiceError
 from pgsluice.spark.access import Access, scrub
+from pgsluice.spark.schemas import conform
 
 # The fastest of 1, 4 and 16 MiB for rows of 200 bytes on one stream (816k rows/s against 681k with 16).
 _BATCH_BYTES = 1 << 20
@@ -36,19 +35,6 @@ class QueryPartition(InputPartition):  # type: ignore[misc]
 
     query: str
     prepare: tuple[str, ...] = ()
-
-
-def struct(**columns: str) -> StructType:
-    """A schema of Spark's, column by column; unlike Spark's own text form it needs no session."""
-    schema = StructType()
-    for name, kind in columns.items():
-        schema = schema.add(name, kind)
-    return schema
-
-
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects for its own schema, to the last detail."""
-    return to_arrow_schema(schema, timezone="UTC")
 
 
 def read_batches(
@@ -126,30 +112,6 @@ def _run(connection: Any, statement: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement)
         cursor.fetchall()
-
-
-def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with exactly this schema: columns by name, in its order, cast to its types.
-
-    Spark compares schemas to the last detail: types, nullability and time zone.
-
-    Raises:
-        SluiceError: A column is not there, or holds a value that its type cannot take.
-    """
-    columns = []
-    for field in schema:
-        try:
-            columns.append(batch.column(field.name).cast(field.type))
-        except KeyError:
-            raise SluiceError(
-                f"the rows have no column {field.name!r}, only {', '.join(batch.schema.names)}"
-            ) from None
-        except pa.ArrowException as error:
-            raise SluiceError(
-                f"column {field.name!r} cannot be read as {field.type}: {error}; choose another type in "
-                "the schema"
-            ) from None
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _translated(error: adbc_driver_manager.Error, conninfo: str) -> SluiceError:

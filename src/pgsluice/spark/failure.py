@@ -33,6 +33,9 @@ def told_by(failure: BaseException, what: str) -> SluiceError:
         kind = getattr(errors, name, SluiceError)
         if isinstance(kind, type) and issubclass(kind, SluiceError):
             return kind(message.strip())
+    raised = _PYTHON_RAISED.search(text)
+    if raised:
+        return ServerError(f"{what} failed: {raised[1]}; look at Spark's log")
     first = next(
         (line.strip() for line in text.splitlines() if line.strip()), type(failure).__name__
     )

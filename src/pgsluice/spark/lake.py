@@ -39,8 +39,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.arrow_io import arrow_schema, conform
 from pgsluice.spark.options import whole_number_or_zero
+from pgsluice.spark.schemas import arrow_schema, conform
 
 # Rows are collected up to this size and written as one row group: readers like 16 MiB and more.
 _ROW_GROUP_BYTES = 64 << 20

@@ -10,12 +10,12 @@ archive("invoices", "/lake/invoices")                                   # what i
 
 from __future__ import annotations
 
-import contextlib
+import atexit
 import hashlib
 import json
 import time
-import weakref
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -69,7 +69,11 @@ class EventStream:
         lake: Path,
         consumer: str,
         access: Access,
+        cleanup: ExitStack,
     ) -> None:
+        # Until the stream ends; or until the program does, which may have dropped this object.
+        self._cleanup = cleanup
+        atexit.register(cleanup.close)
         self.log = log
         self.lake = lake
         self.consumer = consumer
@@ -80,14 +84,15 @@ class EventStream:
         self._tick: int | None = None
         self._duration_s = 0.0
         self.query = self._start()
-        if access.dsn_file is not None:
-            weakref.finalize(self, Path(access.dsn_file).unlink, missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.query.stop()
+        if kind is None:
+            self.settle()  # after an error, its own error would hide that one
+        self._cleanup.close()
 
     def await_ready(self, *, deadline_s: float = 120.0) -> None:
         """Wait until Spark has looked at the log for the first time.
@@ -104,6 +109,8 @@ class EventStream:
             PrivilegeError: The role may not tick the log.
             SluiceError: The stream failed or ended, or did not get there in time.
         """
+        if self._has_ended():
+            raise LogStateError(f"the stream of event log {self.log!r} has ended; start it again")
         tick = self._ask(calls.log_tick(self.log))
         self._wait(
             lambda: self._tick is not None and self._tick >= tick,
@@ -134,6 +141,7 @@ class EventStream:
                     "stop it, or wait longer"
                 )
         self.settle()
+        self._cleanup.close()
         progress = self.progress()
         if on_progress is not None:
             on_progress(progress)
@@ -153,6 +161,7 @@ class EventStream:
         """Stop now, in the middle of a micro-batch if need be: its rows come with the next start."""
         self.query.stop()
         self.settle()
+        self._cleanup.close()
         return self.progress()
 
     def settle(self) -> None:
@@ -195,6 +204,7 @@ class EventStream:
         if is_start_timeout(failure) and self._tick is None and self._starts < _STARTS_MAX:
             self.query = self._start()
             return False
+        self._cleanup.close()
         raise told_by(failure, f"the stream of event log {self.log!r}") from None
 
     def _wait(self, arrived: Callable[[], bool], deadline_s: float, missed: str) -> None:
@@ -216,7 +226,7 @@ class EventStream:
         from pyspark.errors import StreamingQueryException
 
         # Its failure is what _has_ended reports.
-        with contextlib.suppress(StreamingQueryException):
+        with suppress(StreamingQueryException):
             self.query.awaitTermination(_POLL_S)
 
     def _ask(self, call: Any) -> Any:
@@ -246,7 +256,8 @@ def events(
         lake: The table's folder; made when it is not there. One log for one table.
         checkpoint: A folder for Spark's notes on how far it is. Table and checkpoint belong together.
         dsn: Where to connect; by the rule of `pgsluice.connection` when None. A password in it goes to
-            Spark's workers through a file that only this user can read, deleted with the stream.
+            Spark's workers through a file in the temporary folder that only this user can read,
+            deleted when the stream or the program ends; after a kill -9 it stays there.
         consumer: The name under which the log keeps what the stream has not read; made from the
             table's folder when None. Unregister it when the pipeline is given up.
         once: Read what is there now and return when it is in the lake; otherwise return at once.
@@ -269,31 +280,38 @@ def events(
     require_extra()
     table_folder, notes = _folder(lake, "lake"), _folder(checkpoint, "checkpoint")
     name = consumer or _consumer_name(table_folder)
-    access = _access(dsn)
-    with driver_connection(access, autocommit=True) as database:
-        run(
-            database, calls.log_incarnation(log), access.conninfo()
-        )  # an unknown log is named before Java starts
-    session = _session(spark, "pgsluice events")
-    _open_table(table_folder, notes)
-    options = {
-        **access.options(),
-        "log": log,
-        "consumer": name,
-        "startingOffsets": starting,
-        "maxRowsPerTrigger": str(max_rows_per_trigger),
-        "numPartitions": str(partitions or session.sparkContext.defaultParallelism),
-    }
-    rows = _patiently(lambda: session.readStream.format("pgsluice").options(**options).load())
-    writer = rows.writeStream.format("pgsluice-delta").option("checkpointLocation", str(notes))
-    if once:
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{int(trigger_s * 1000)} milliseconds")
-    stream = EventStream(writer, log=log, lake=table_folder, consumer=name, access=access)
-    if once:
-        stream.drain(on_progress=on_progress)
-    return stream
+    with ExitStack() as cleanup:
+        access = _access(dsn, cleanup)
+        with driver_connection(access, autocommit=True) as database:
+            # An unknown log is named before Java starts.
+            run(database, calls.log_incarnation(log), access.conninfo())
+        session = _session(spark, "pgsluice events")
+        _open_table(table_folder, notes)
+        options = {
+            **access.options(),
+            "log": log,
+            "consumer": name,
+            "startingOffsets": starting,
+            "maxRowsPerTrigger": str(max_rows_per_trigger),
+            "numPartitions": str(partitions or session.sparkContext.defaultParallelism),
+        }
+        rows = _patiently(lambda: session.readStream.format("pgsluice").options(**options).load())
+        writer = rows.writeStream.format("pgsluice-delta").option("checkpointLocation", str(notes))
+        if once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{int(trigger_s * 1000)} milliseconds")
+        stream = EventStream(
+            writer,
+            log=log,
+            lake=table_folder,
+            consumer=name,
+            access=access,
+            cleanup=cleanup.pop_all(),
+        )
+        if once:
+            stream.drain(on_progress=on_progress)
+        return stream
 
 
 def archive(
@@ -328,43 +346,40 @@ def archive(
     from deltalake import DeltaTable
 
     folder = _folder(lake, "lake")
-    access = _access(dsn)
-    try:
-        with driver_connection(access) as database:
-            # Only as long as this transaction lives can Spark's workers see what it sees.
-            database.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            database.read_only = True
-            run(database, calls.queue_slices(queue, table, 1, ["msg_id"]), access.conninfo())
-            snapshot = run(database, calls.export_snapshot(), access.conninfo())
-            session = _session(spark, "pgsluice archive")
-            options = {
-                **access.options(),
-                "queue": queue,
-                "table": table,
-                "snapshot": snapshot,
-                "numPartitions": str(partitions or session.sparkContext.defaultParallelism),
-            }
-            rows = _patiently(lambda: session.read.format("pgsluice").options(**options).load())
-            app_id = f"pgsluice:{table}:{queue}"
-            version, before = 0, 0
-            if DeltaTable.is_deltatable(str(folder)):
-                there = DeltaTable(str(folder))
-                before = row_count(there)
-                last = there.transaction_version(app_id)
-                version = 0 if last is None else last + 1
-                if there.file_uris():
-                    known = session.read.schema("msg_id bigint, enqueued_at timestamp").parquet(
-                        *there.file_uris()
-                    )
-                    rows = rows.join(known, ["msg_id", "enqueued_at"], "left_anti").select(
-                        *rows.columns
-                    )
-            writer = rows.write.format("pgsluice-delta").mode("append")
-            writer = writer.option("txnAppId", app_id).option("txnVersion", str(version))
-            _patiently(lambda: writer.save(str(folder)))
-    finally:
-        if access.dsn_file is not None:
-            Path(access.dsn_file).unlink(missing_ok=True)
+    with ExitStack() as cleanup:
+        access = _access(dsn, cleanup)
+        database = cleanup.enter_context(driver_connection(access))
+        # Only as long as this transaction lives can Spark's workers see what it sees.
+        database.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        database.read_only = True
+        run(database, calls.queue_slices(queue, table, 1, ["msg_id"]), access.conninfo())
+        snapshot = run(database, calls.export_snapshot(), access.conninfo())
+        session = _session(spark, "pgsluice archive")
+        options = {
+            **access.options(),
+            "queue": queue,
+            "table": table,
+            "snapshot": snapshot,
+            "numPartitions": str(partitions or session.sparkContext.defaultParallelism),
+        }
+        rows = _patiently(lambda: session.read.format("pgsluice").options(**options).load())
+        app_id = f"pgsluice:{table}:{queue}"
+        version, before = 0, 0
+        if DeltaTable.is_deltatable(str(folder)):
+            there = DeltaTable(str(folder))
+            before = row_count(there)
+            last = there.transaction_version(app_id)
+            version = 0 if last is None else last + 1
+            if there.file_uris():
+                known = session.read.schema("msg_id bigint, enqueued_at timestamp").parquet(
+                    *there.file_uris()
+                )
+                rows = rows.join(known, ["msg_id", "enqueued_at"], "left_anti").select(
+                    *rows.columns
+                )
+        writer = rows.write.format("pgsluice-delta").mode("append")
+        writer = writer.option("txnAppId", app_id).option("txnVersion", str(version))
+        _patiently(lambda: writer.save(str(folder)))
     return row_count(DeltaTable(str(folder))) - before
 
 
@@ -381,14 +396,19 @@ def _session(spark: SparkSession | None, app_name: str) -> SparkSession:
     return spark
 
 
-def _access(dsn: str | None) -> Access:
-    """Decide where to connect, and how Spark's workers learn of it without Spark knowing."""
+def _access(dsn: str | None, cleanup: ExitStack) -> Access:
+    """Decide where to connect, and how Spark's workers learn of it without Spark knowing.
+
+    A file made for that goes with the clean-up.
+    """
     conninfo = connection.resolve(dsn).conninfo
     if not conninfo:
         return Access()  # libpq's own variables, which the workers inherit
-    if secrets_of(conninfo):
-        return Access(dsn_file=str(private_file(conninfo)))
-    return Access(dsn=conninfo)
+    if not secrets_of(conninfo):
+        return Access(dsn=conninfo)
+    file = private_file(conninfo)
+    cleanup.callback(file.unlink, missing_ok=True)
+    return Access(dsn_file=str(file))
 
 
 def _folder(path: str | Path, what: str) -> Path:

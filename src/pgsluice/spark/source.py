@@ -25,8 +25,9 @@ from pyspark.sql.types import StructType
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access, driver_connection, prepare, run
-from pgsluice.spark.arrow_io import QueryPartition, arrow_schema, read_batches, struct
+from pgsluice.spark.arrow_io import QueryPartition, read_batches
 from pgsluice.spark.options import PARTITIONS_DEFAULT, whole_number
+from pgsluice.spark.schemas import arrow_schema, struct
 from pgsluice.spark.stream import LOG_SCHEMA, LogStreamReader
 
 QUEUE_SCHEMA = struct(

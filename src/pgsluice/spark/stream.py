@@ -45,9 +45,10 @@ from pgsluice.errors import (
     SluiceError,
 )
 from pgsluice.spark.access import Access, driver_connection, run
-from pgsluice.spark.arrow_io import QueryPartition, arrow_schema, read_batches, struct
+from pgsluice.spark.arrow_io import QueryPartition, read_batches
 from pgsluice.spark.offsets import Offset, starting
 from pgsluice.spark.options import PARTITIONS_DEFAULT, truth, whole_number
+from pgsluice.spark.schemas import arrow_schema, struct
 
 LOG_SCHEMA = struct(
     ev_id="long",

@@ -20,3 +20,14 @@ def captured(connection: psycopg.Connection) -> str:
     connection.execute("select pgq.create_queue('changes')")
     connection.execute("select sluice.capture('account', 'changes')")
     return "account"
+
+
+@pytest.fixture
+def log(connection: psycopg.Connection) -> psycopg.Connection:
+    """A log with the ticks 1 to 5, ten events between any two."""
+    connection.execute("select pgq.create_queue(%s)", ("log",))
+    for _ in range(4):
+        for _ in range(10):
+            connection.execute("select pgq.insert_event(%s, 't', 'd')", ("log",))
+        connection.execute("select sluice.log_tick(%s)", ("log",))
+    return connection

@@ -1,0 +1,51 @@
+"""sluice.log_end: how far a reader of an event log goes."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+LOG = "log"
+
+
+def end(
+    connection: psycopg.Connection, first: int | None, events: int | None, last: int | None = None
+) -> int:
+    row = connection.execute(
+        "select sluice.log_end(%s, %s::bigint, %s::bigint, %s::bigint)", (LOG, first, events, last)
+    ).fetchone()
+    assert row is not None
+    return row[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "events", "last", "expected"),
+    [
+        (1, 10, None, 2),
+        (1, 29, None, 3),
+        (1, 1_000_000, None, 5),
+        (1, 1, None, 2),  # one tick at the least
+        (1, 1_000_000, 3, 3),
+        (3, 10, 3, 3),
+        (5, 10, None, 5),
+        (None, None, None, 5),
+    ],
+)
+def test_the_end_is_the_last_tick_within_so_many_events(
+    log: psycopg.Connection, first: int | None, events: int | None, last: int | None, expected: int
+):
+    assert end(log, first, events, last) == expected
+
+
+def test_the_end_after_a_tick_that_is_gone_is_an_error(log: psycopg.Connection):
+    log.execute("delete from pgq.tick where tick_id < 3")
+
+    with pytest.raises(psycopg.DatabaseError, match="no longer keeps tick 1") as caught:
+        end(log, 1, 10)
+    assert caught.value.sqlstate == "PQ004"
+
+
+def test_an_unknown_log_is_named(connection: psycopg.Connection):
+    with pytest.raises(psycopg.DatabaseError, match="event log 'none' does not exist") as caught:
+        connection.execute("select sluice.log_end('none', 1, 1, 1)")
+    assert caught.value.sqlstate == "PQ001"

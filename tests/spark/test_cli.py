@@ -1,0 +1,71 @@
+"""`pgsluice pipeline`, in the test's own process so that it finds Spark running."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from conftest import Database
+from pgsluice.cli.pipeline import pipeline
+from pgsluice.client import WorkQueue
+from pgsluice.errors import LogNotFoundError
+from spark.conftest import LOG
+from spark.lake_reading import lake_column
+from spark.writing import insert
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run(database: Database, *arguments: object) -> Result:
+    return CliRunner().invoke(
+        pipeline, [*map(str, arguments), "--dsn", database.url], catch_exceptions=False
+    )
+
+
+def test_once_carries_what_is_there_and_says_how_much(
+    spark: SparkSession, log: psycopg.Connection, database_18: Database, tmp_path: Path
+):
+    insert(log, "event")
+    lake, checkpoint = tmp_path / "lake", tmp_path / "checkpoint"
+    arguments = ("events", "--log", LOG, "--lake", lake, "--checkpoint", checkpoint, "--once")
+
+    first = run(database_18, *arguments, "--json")
+    second = run(database_18, *arguments)
+
+    answer = json.loads(first.stdout)
+    assert (answer["log"], answer["rows"], answer["tick"]) == (LOG, 1, 2)
+    assert "0 events in 0 commits" in second.stdout
+    assert lake_column(lake, "ev_data") == ["event"]
+
+
+def test_a_queue_is_copied(
+    spark: SparkSession, db: psycopg.Connection, database_18: Database, tmp_path: Path
+):
+    WorkQueue(db).create("q")
+    WorkQueue(db).send("q", {"n": 1})
+
+    result = run(
+        database_18, "archive", "--queue", "q", "--table", "queue", "--lake", tmp_path / "l"
+    )
+
+    assert result.stdout == f"1 rows of the queue of q added to {tmp_path / 'l'}\n"
+
+
+def test_an_unknown_log_is_named_before_spark_starts(database_18: Database, tmp_path: Path):
+    with pytest.raises(LogNotFoundError, match="event log 'none' does not exist"):
+        run(
+            database_18,
+            "events",
+            "--log",
+            "none",
+            "--lake",
+            tmp_path / "l",
+            "--checkpoint",
+            tmp_path,
+        )
