@@ -21,6 +21,7 @@ from pgsluice.settings import Settings
 
 # Any one of them says *where* the server is; PGUSER or PGPASSWORD alone do not.
 _LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
+EMBEDDED = "embedded server"
 _SECRET_KEYWORDS = (
     "password",
     "sslpassword",
@@ -91,7 +92,7 @@ def resolve(
     server = embedded.default_server(settings)
     if start_embedded:
         server.start()
-    return Target(server.url(), "embedded server")
+    return Target(server.url(), EMBEDDED)
 
 
 def connect(target: Target, **options: Any) -> psycopg.Connection[Any]:
@@ -118,11 +119,12 @@ def connection_failed(error: psycopg.OperationalError, target: Target) -> Connec
     refused = error.pgconn is not None and (
         error.pgconn.needs_password or error.pgconn.used_password
     )
-    way_out = (
-        "check the user, the password and the database name"
-        if refused
-        else "check that the server runs there, and `pgsluice status`"
-    )
+    if target.source == EMBEDDED:
+        way_out = "start it with `pgsluice embedded start`"
+    elif refused:
+        way_out = "check the user, the password and the database name"
+    else:
+        way_out = "check that the server runs there, and `pgsluice status`"
     where = target.safe or "the server that libpq's environment names"
     return ConnectionFailedError(
         f"cannot connect to {where} (from {target.source}): {reason}; {way_out}",

@@ -132,6 +132,8 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "25P04": RetryableError,
 }
 
+_OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ")))
+
 _WAY_OUT: dict[type[SluiceError], str] = {
     NotInstalledError: "install or upgrade it with `pgsluice schema install`",
     PrivilegeError: "ask an administrator to grant the role sluice_reader, sluice_writer or "
@@ -168,6 +170,9 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
     if sqlstate.startswith(("08", "57P")):
         kind = ConnectionFailedError
     message = error.diag.message_primary or _one_line(str(error))
+    if sqlstate in _OURS and error.diag.message_detail:
+        # Only of our own errors: others quote rows of the user's.
+        message = f"{message} ({error.diag.message_detail.rstrip('.')})"
     way_out = error.diag.message_hint or _WAY_OUT.get(kind)
     return kind(f"{message}; {way_out}" if way_out else message, sqlstate=sqlstate)
 

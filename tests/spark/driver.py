@@ -3,8 +3,8 @@
     python driver.py LAKE CHECKPOINT MOMENT FOLDER
 
 MOMENT is `before N` or `after N`: the driver stops for ever before or after the lake's commit of
-micro-batch N, and leaves the file FOLDER/held, so that it can be killed there. With `never` it runs until
-it is killed.
+micro-batch N, and leaves the file FOLDER/held, so that it can be killed there. With `between` it leaves the
+file when its first micro-batch is done and the next is a day away. With `never` it runs until it is killed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from pyspark.sql.types import StructType
 from pgsluice.spark import lake, pipeline
 from pgsluice.spark.lake import DeltaSink, DeltaStreamWriter
 from pgsluice.spark.session import spark_session
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from support import wait_until
 
 LAKE, CHECKPOINT, MOMENT, FOLDER = sys.argv[1:]
 WHEN, _, NUMBER = MOMENT.partition(" ")
@@ -50,13 +53,20 @@ def main() -> None:
         "log",
         LAKE,
         CHECKPOINT,
-        trigger_s=0.1,
+        trigger_s=86_400 if WHEN == "between" else 0.1,
         max_rows_per_trigger=200,
         spark=spark_session("pgsluice driver", conf=conf),
     )
     stream.await_ready()
     Path(FOLDER, "ready").touch()
+    if WHEN == "between":
+        wait_until(lambda: is_between(stream), "the driver to be between micro-batches", 120)
+        Path(FOLDER, "held").touch()
     stream.drain()
+
+
+def is_between(stream: pipeline.EventStream) -> bool:
+    return stream.progress().micro_batches > 0 and not stream.query.status["isTriggerActive"]
 
 
 if __name__ == "__main__":

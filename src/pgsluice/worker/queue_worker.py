@@ -51,7 +51,7 @@ class QueueWorker:
     last attempt. When the process dies, the message becomes visible again after the visibility timeout.
 
     An attempt is a delivery (`read_ct`): one that ends with the process counts, so a message that kills its worker
-    ends among the dead letters too.
+    ends among the dead letters too, and those that were claimed behind it do not.
     """
 
     def __init__(
@@ -136,12 +136,13 @@ class QueueWorker:
             if time.monotonic() >= deadline:
                 counts["lost"] += len(messages) - position
                 break
-            counts[self._handle(message)] += 1
+            counts[self._handle(message, first=position == 0)] += 1
         return Round(**counts)
 
-    def _handle(self, message: Message) -> str:
-        if message.read_ct > self._retry.max_attempts:
-            # Its handler was started that often and nobody ever answered: it kills its workers.
+    def _handle(self, message: Message, *, first: bool) -> str:
+        if first and message.read_ct > self._retry.max_attempts:
+            # Delivered that often, and nobody ever answered: it kills its workers. Of the others in its claims the
+            # same is true, for they were behind it: they get their turn, now that it is out of their way.
             return self._reject(message, "delivered too often without an answer", None)
         try:
             with self._pool.connection() as connection, connection.transaction():

@@ -122,3 +122,29 @@ def test_a_snapshot_behind_the_last_tick_is_refused(connection, log):
     ):
         connection.execute("select pgq.ticker('changes')")
     assert value(connection, "select count(*) from pgq.tick") == 1
+
+
+def test_a_log_that_cannot_be_ticked_does_not_stop_the_others(connection, log):
+    connection.execute("select pgq.create_queue('a restored one')")
+    connection.execute(
+        "update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'"
+    )
+    connection.execute(
+        "update pgq.tick set tick_snapshot = '9000000000:9000000010:' where tick_queue = 2"
+    )
+    warnings = []
+    connection.add_notice_handler(lambda d: warnings.append(d.message_primary))
+
+    assert value(connection, "select pgq.ticker()") == 1
+
+    assert len(warnings) == 1
+    assert warnings[0].startswith(
+        "event log a restored one is not ticked: Invalid PgQ state: old xmin="
+    )
+
+
+def test_all_logs_are_not_ticked_from_an_old_snapshot(connection, log):
+    connection.execute("set default_transaction_isolation = 'repeatable read'")
+
+    with pytest.raises(psycopg.Error, match="cannot tick in a repeatable read transaction"):
+        connection.execute("select pgq.ticker()")

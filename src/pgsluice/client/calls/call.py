@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, LiteralString, TypeVar
 
+from pgsluice.errors import ArgumentError
+
 Result = TypeVar("Result")
 
 
@@ -28,6 +30,27 @@ class Call(Generic[Result]):
     read_rows: Callable[[Sequence[tuple[Any, ...]]], Result]
     queue_name: str | None = None
     own_transaction_sql: LiteralString | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse text that PostgreSQL cannot take, before anything is sent.
+
+        Raises:
+            ArgumentError: A name or another text holds a NUL or a lone surrogate.
+        """
+        for value in self.parameters:
+            if isinstance(value, str) and not is_storable(value):
+                raise ArgumentError(
+                    f"the text {value!r} holds a NUL character or a lone surrogate, which PostgreSQL cannot "
+                    "take; remove it"
+                )
+
+
+def is_storable(text: str) -> bool:
+    """Whether PostgreSQL can hold this text in UTF-8."""
+    try:
+        return b"\x00" not in text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
 
 
 def scalar(rows: Sequence[tuple[Any, ...]]) -> Any:

@@ -34,6 +34,22 @@ def json_parameter(value: Any, name: str) -> Jsonb | None:
     return Jsonb(value, dumps=_dumps)
 
 
+def text_parameter(value: str | None, name: str) -> str | None:
+    """Pass a text, or None, if PostgreSQL can store it.
+
+    Raises:
+        PayloadError: It is no str, holds a NUL or a lone surrogate. Nothing was sent.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise PayloadError(
+            f"{name} is of type {type(value).__name__}; an event holds text: use str() or json.dumps()"
+        )
+    _check_text(value, name)
+    return value
+
+
 def _dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 

@@ -120,22 +120,22 @@ def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
 
 def delete(queue_name: str, msg_id: int) -> Call[bool]:
     sql: LiteralString = "select pgmq.delete(%s::text, %s::bigint)"
-    return Call(sql, (queue_name, msg_id), scalar, queue_name)
+    return Call(sql, (queue_name, _msg_id(msg_id)), scalar, queue_name)
 
 
 def delete_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
     sql: LiteralString = "select pgmq.delete(%s::text, %s::bigint[])"
-    return Call(sql, (queue_name, list(msg_ids)), column, queue_name)
+    return Call(sql, (queue_name, _msg_ids(msg_ids)), column, queue_name)
 
 
 def archive(queue_name: str, msg_id: int) -> Call[bool]:
     sql: LiteralString = "select pgmq.archive(%s::text, %s::bigint)"
-    return Call(sql, (queue_name, msg_id), scalar, queue_name)
+    return Call(sql, (queue_name, _msg_id(msg_id)), scalar, queue_name)
 
 
 def archive_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
     sql: LiteralString = "select pgmq.archive(%s::text, %s::bigint[])"
-    return Call(sql, (queue_name, list(msg_ids)), column, queue_name)
+    return Call(sql, (queue_name, _msg_ids(msg_ids)), column, queue_name)
 
 
 def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | None]:
@@ -146,7 +146,7 @@ def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | N
         sql = "select * from pgmq.set_vt(%s::text, %s::bigint, %s::integer)"
     return Call(
         sql,
-        (queue_name, msg_id, _point(vt, "vt")),
+        (queue_name, _msg_id(msg_id), _point(vt, "vt")),
         lambda rows: Message(*rows[0]) if rows else None,
         queue_name,
     )
@@ -160,7 +160,7 @@ def set_vt_batch(
         sql = "select * from pgmq.set_vt(%s::text, %s::bigint[], %s::timestamptz)"
     else:
         sql = "select * from pgmq.set_vt(%s::text, %s::bigint[], %s::integer)"
-    parameters = (queue_name, list(msg_ids), _point(vt, "vt"))
+    parameters = (queue_name, _msg_ids(msg_ids), _point(vt, "vt"))
     return Call(sql, parameters, record(Message), queue_name)
 
 
@@ -184,3 +184,13 @@ def _whole(value: int, name: str, least: int) -> int:
     if not least <= value <= INTEGER_MAX:
         raise ArgumentError(f"{name} is {value}; use {least} to {INTEGER_MAX}")
     return value
+
+
+def _msg_id(value: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+        raise ArgumentError(f"msg_id is {value!r}; use the msg_id that send or read returned")
+    return value
+
+
+def _msg_ids(values: Sequence[int]) -> list[int]:
+    return [_msg_id(value) for value in values]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import LiteralString
 
 from pgsluice.client.calls.call import Call, record, scalar
+from pgsluice.client.calls.payload import text_parameter
 from pgsluice.client.records import ConsumerInfo, Event, LogInfo
-from pgsluice.errors import PayloadError
 
 
 def create_queue(queue_name: str) -> Call[bool]:
@@ -37,7 +37,7 @@ def insert_event(
         "ev_extra4": ev_extra4,
     }
     for name, value in fields.items():
-        _check_text(name, value)
+        text_parameter(value, name)
     sql: LiteralString = (
         "select pgq.insert_event("
         "%s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text)"
@@ -85,22 +85,3 @@ def get_consumer_info(
 ) -> Call[list[ConsumerInfo]]:
     sql: LiteralString = "select * from pgq.get_consumer_info(%s::text, %s::text)"
     return Call(sql, (queue_name, consumer_name), record(ConsumerInfo))
-
-
-def _check_text(name: str, value: str | None) -> None:
-    if value is None:
-        return
-    if not isinstance(value, str):
-        raise PayloadError(
-            f"{name} is of type {type(value).__name__}; an event holds text: use json.dumps()"
-        )
-    if "\x00" in value:
-        raise PayloadError(
-            f"{name} holds a NUL character, which PostgreSQL cannot store; remove it"
-        )
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        raise PayloadError(
-            f"{name} holds a lone surrogate, which is no text; decode it with errors='replace'"
-        ) from None

@@ -126,15 +126,28 @@ declare
     v_queue_name text;
     v_ticked bigint := 0;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('cannot tick in a %s transaction', current_setting('transaction_isolation')),
+            detail = 'Its snapshot is from the start of the transaction and may be older than the last ticks.',
+            hint = 'call the ticker in a READ COMMITTED transaction';
+    end if;
     for v_queue_name in
         select q.queue_name
         from pgq.queue as q
         where not q.queue_external_ticker and not q.queue_ticker_paused
         order by q.queue_name
     loop
-        if pgq.ticker(v_queue_name) is not null then
-            v_ticked := v_ticked + 1;
-        end if;
+        -- A log that cannot be ticked, such as one from a restored dump, must not stop the others.
+        begin
+            if pgq.ticker(v_queue_name) is not null then
+                v_ticked := v_ticked + 1;
+            end if;
+        exception
+            when sqlstate 'PQ001' or sqlstate 'PQ004' then
+                raise warning 'event log % is not ticked: %', v_queue_name, sqlerrm;
+        end;
     end loop;
     return v_ticked;
 end;

@@ -1,0 +1,184 @@
+"""Run a workload on every system in turn and keep the numbers: `python -m bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import statistics
+import sys
+import tempfile
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench.systems import System, systems
+from bench.workloads import send_read
+from pgsluice.embedded import EmbeddedServer
+from pgsluice.errors import SluiceError
+
+RESULTS = Path(__file__).parent / "results"
+WORKLOAD = "send_read"
+SETTINGS = ("server_version", "synchronous_commit", "fsync", "shared_buffers", "wal_level")
+
+Rates = dict[
+    str, dict[str, list[float]]
+]  # question → system → messages a second, one per repetition
+
+
+def main() -> int:
+    """Measure, print the table, write the file."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5, help="measurements of each (default 5)")
+    parser.add_argument(
+        "--synchronous-commit",
+        choices=["on", "off"],
+        default="on",
+        help="on: each commit waits for the disk, as by default; off: what the functions themselves cost",
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    arguments = parser.parse_args()
+    console = Console()
+    try:
+        report = run(systems(), arguments.repeats, arguments.synchronous_commit)
+    except SluiceError as error:
+        console.print(f"bench: {error}", markup=False)
+        return 3
+    console.print(table(report))
+    console.print(f"wrote {write(report, arguments.out)}")
+    return 0
+
+
+def run(contestants: list[System], repeats: int, synchronous_commit: str) -> dict[str, Any]:
+    """Measure every question on every system, the systems by turns.
+
+    Args:
+        contestants: Ours first.
+        repeats: Measurements of each, after one that is thrown away; 1 or more.
+        synchronous_commit: The server's setting.
+
+    Returns:
+        What the file of results holds.
+    """
+    load_before = os.getloadavg()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pgsluice-bench-")))
+        folder.chmod(0o755)  # as root the server runs as another user, who must be able to enter
+        server = EmbeddedServer(folder / "data", options={"synchronous_commit": synchronous_commit})
+        server.start()
+        stack.callback(server.stop, "immediate")
+        connections = {}
+        for number, system in enumerate(contestants):
+            with psycopg.connect(server.url(), autocommit=True) as connection:
+                connection.execute(f"create database bench_{number}")
+            connection = psycopg.connect(server.url(f"bench_{number}"), autocommit=True)
+            connections[system.name] = stack.enter_context(connection)
+            system.install(connection)
+        rates = measured(connections, repeats)
+        shown = connection.execute(
+            "select name, current_setting(name) from pg_settings where name = any (%s)",
+            [list(SETTINGS)],
+        ).fetchall()
+    return {
+        "workload": WORKLOAD,
+        "command": shlex.join([Path(sys.executable).name, "-m", "bench", *sys.argv[1:]]),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {**machine(), "load_before": load_before, "load_after": os.getloadavg()},
+        "versions": {
+            **{system.name: system.version() for system in contestants},
+            "psycopg": version("psycopg"),
+            "python": platform.python_version(),
+        },
+        "server": dict(shown),
+        "unit": "messages a second, median of the repetitions",
+        "results": [summary(name, by_system) for name, by_system in rates.items()],
+    }
+
+
+def measured(connections: dict[str, psycopg.Connection[Any]], repeats: int) -> Rates:
+    """Ask by turns, and begin with another system each time, so that a drift hits all alike."""
+    names = list(connections)
+    rates: Rates = {question.name: {name: [] for name in names} for question in send_read.QUESTIONS}
+    for repetition in track(range(repeats + 1), "measuring"):
+        for question in send_read.QUESTIONS:
+            first = repetition % len(names)
+            for name in names[first:] + names[:first]:
+                rate = send_read.measure(connections[name], question)
+                if repetition > 0:  # the first only warms caches and plans
+                    rates[question.name][name].append(rate)
+    return rates
+
+
+def summary(question: str, by_system: dict[str, list[float]]) -> dict[str, Any]:
+    """Medians, all measurements, and how many times the peer's rate ours is."""
+    medians = {name: statistics.median(rates) for name, rates in by_system.items()}
+    ours, *peers = medians
+    return {
+        "question": question,
+        "median": {name: round(median, 1) for name, median in medians.items()},
+        "all": {name: [round(rate, 1) for rate in rates] for name, rates in by_system.items()},
+        "ratio": {peer: round(medians[ours] / medians[peer], 3) for peer in peers},
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers depend on."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+        model = next(
+            (s.partition(":")[2].strip() for s in lines if s.startswith("model name")), model
+        )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": model,
+        "cores": os.cpu_count(),
+        "memory_gb": round(memory / 1e9, 1),
+    }
+
+
+def table(report: dict[str, Any]) -> Table:
+    """The results for people."""
+    names = list(report["results"][0]["median"])
+    peers = names[1:]
+    commit = report["server"]["synchronous_commit"]
+    shown = Table(
+        title=f"Messages a second, one session, synchronous_commit {commit}", title_justify="left"
+    )
+    shown.add_column("median (range)", no_wrap=True)
+    for name in names:
+        shown.add_column(f"{name} {report['versions'][name]}", justify="right", no_wrap=True)
+    for peer in peers:
+        shown.add_column(f"to {peer}", justify="right", style="bold", no_wrap=True)
+    for result in report["results"]:
+        cells = [
+            f"{result['median'][name]:,.0f}\n[dim]{min(rates):,.0f} to {max(rates):,.0f}"
+            for name, rates in result["all"].items()
+        ]
+        ratios = (f"{result['ratio'][peer]:.2f}" for peer in peers)
+        shown.add_row(result["question"], *cells, *ratios)
+    return shown
+
+
+def write(report: dict[str, Any], folder: Path) -> Path:
+    """Keep the results as `<date>-<workload>.json`, one file per setting of synchronous_commit."""
+    folder.mkdir(parents=True, exist_ok=True)
+    suffix = "" if report["server"]["synchronous_commit"] == "on" else "-async"
+    path = folder / f"{report['at'][:10]}-{report['workload']}{suffix}.json"
+    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""PGMQ, from the SQL file that its own Python package carries."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+import psycopg
+
+from pgsluice.errors import MissingExtraError
+
+
+class Pgmq:
+    """The peer."""
+
+    name = "PGMQ"
+
+    def version(self) -> str:
+        """The version of the SQL, not of the Python package around it."""
+        return self._read("VERSION").strip()
+
+    def install(self, connection: psycopg.Connection[Any]) -> None:
+        """Run the SQL file."""
+        connection.execute(self._read("pgmq.sql"))
+
+    def _read(self, name: str) -> str:
+        try:
+            folder = resources.files("pgmq") / "sql"
+        except ModuleNotFoundError:
+            raise MissingExtraError(
+                "the peer PGMQ is not installed; run pip install pgmq==1.1.4"
+            ) from None
+        return (folder / name).read_text(encoding="utf-8")

@@ -1,0 +1,24 @@
+"""pgsluice, as this checkout installs it."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import psycopg
+
+from pgsluice import schema
+
+
+class Pgsluice:
+    """The system under test."""
+
+    name = "pgsluice"
+
+    def version(self) -> str:
+        """The package's version."""
+        return version("pgsluice")
+
+    def install(self, connection: psycopg.Connection[Any]) -> None:
+        """Install the three schemas."""
+        schema.install(connection)

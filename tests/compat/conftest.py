@@ -1,0 +1,49 @@
+"""The real PGMQ, from its own Python package, in one database, and ours in another of the same server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any
+
+import psycopg
+import pytest
+
+UPSTREAM_VERSION = "1.13.0"
+
+
+@pytest.fixture(scope="session")
+def upstream_sql() -> str:
+    """PGMQ's own SQL; nothing of it is part of this project."""
+    pytest.importorskip("pgmq", reason="PGMQ itself is not installed: pip install pgmq==1.1.4")
+    folder = resources.files("pgmq") / "sql"
+    version = (folder / "VERSION").read_text().strip()
+    if version != UPSTREAM_VERSION:
+        pytest.skip(f"the installed package pgmq has PGMQ {version}, not {UPSTREAM_VERSION}")
+    return (folder / "pgmq.sql").read_text()
+
+
+def _database(server: Any, name: str, template: str) -> Iterator[str]:
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(f"create database {name} template {template}")
+        try:
+            yield server.url(name)
+        finally:
+            connection.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture(scope="module")
+def ours(server_18: Any) -> Iterator[psycopg.Connection]:
+    """A session in a database with our schemas."""
+    for url in _database(server_18, "compat_ours", "sluice_template"):
+        with psycopg.connect(url, autocommit=True) as connection:
+            yield connection
+
+
+@pytest.fixture(scope="module")
+def upstream(server_18: Any, upstream_sql: str) -> Iterator[psycopg.Connection]:
+    """A session in a database with PGMQ."""
+    for url in _database(server_18, "compat_upstream", "template0"):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(upstream_sql)
+            yield connection

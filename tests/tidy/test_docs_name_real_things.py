@@ -1,0 +1,198 @@
+"""What a page names exists: paths, links, commands with their options, functions and tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import psycopg
+import pytest
+
+from pgsluice.cli.main import cli
+from support import rows
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "pgsluice"
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "src").rglob("*.md"),
+        *(ROOT / "bench").rglob("*.md"),
+    ]
+)
+# The rules of style use invented names to show a point.
+PAGES = [path for path in PAGES if path.name != "STYLE.md"]
+FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+QUOTED = re.compile(r"`([^`\n]+)`")
+NAMED = re.compile(r"(?<![\w/.-])(pgmq|pgq|sluice)\.([a-z_][a-z0-9_]*)(?![\w.]*\.(?:md|py|sql))")
+# Written like an object of ours and none: files, notification channels, and the names and keys that depend on a queue.
+NO_OBJECT = re.compile(r"(md|py|sql)$|[qa]_\w*$|event_\w*$|queue_$")
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def tops() -> set[str]:
+    """The first parts of a path that make it one of ours."""
+    places = [*ROOT.iterdir(), *PACKAGE.iterdir(), *(PACKAGE / "sql").iterdir()]
+    return {place.name for place in places if place.is_dir() and not place.name.startswith("__")}
+
+
+def paths_in(text: str) -> list[str]:
+    """What is quoted and looks like a path of ours; placeholders are none."""
+    quoted = QUOTED.findall(FENCE.sub("", text))
+    return [
+        item.removesuffix("/")
+        for item in quoted
+        if re.fullmatch(r"[\w.*/-]+", item)
+        and "/" in item
+        and item.split("/")[0] in tops()
+        and not re.fullmatch(r"(pgsluice|sluice)/[\w-]+", item)
+    ]
+
+
+def missing_paths(page: Path, text: str) -> list[str]:
+    places = (ROOT, PACKAGE, PACKAGE / "sql", page.parent)
+    return [item for item in paths_in(text) if not any(list(place.glob(item)) for place in places)]
+
+
+def missing_links(page: Path, text: str) -> list[str]:
+    targets = re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", text))
+    local = [target for target in targets if not re.match(r"[a-z]+:|#", target)]
+    return [target for target in local if not (page.parent / target.split("#")[0]).exists()]
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """Each `pgsluice …`, quoted or on a line of a fence, up to what the shell or a placeholder ends."""
+    lines = [line.strip() for fence in FENCE.findall(text) for line in fence.splitlines()[1:-1]]
+    lines = [re.sub(r"\s+#.*", "", line) for line in lines]
+    candidates = [*lines, *QUOTED.findall(FENCE.sub("", text))]
+    found = []
+    for line in candidates:
+        for part in re.split(r"\||&&|;", line):
+            match = re.match(r"\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\S*/)?pgsluice((?: \S+)*)\s*$", part)
+            if match:
+                found.append(match[1].split())
+    return found
+
+
+def unknown_in_command(words: list[str]) -> str | None:
+    """What the command line would not know of these words, or None."""
+    command: click.Command = cli
+    context = click.Context(cli)
+    for word in words:
+        name = word.split("=")[0]
+        if name.startswith("-"):
+            options = {
+                option
+                for parameter in command.get_params(click.Context(command))
+                for option in (*parameter.opts, *parameter.secondary_opts)
+            }
+            if name not in options | {"-h"}:
+                return name
+        elif isinstance(command, click.Group) and re.fullmatch(r"[a-z][a-z-]*", word):
+            inner = command.get_command(context, word)
+            if inner is None:
+                return word
+            command = inner
+    return None
+
+
+def unknown_commands(text: str) -> list[str]:
+    return [
+        f"pgsluice {' '.join(words)}: {unknown}"
+        for words in commands_in(text)
+        if (unknown := unknown_in_command(words)) is not None
+    ]
+
+
+def upstream_only(text: str) -> set[str]:
+    """What a page lists as not here: the names under such a heading, or on a line that says so."""
+    listed = re.findall(
+        r"^#+ [^\n]*\b(?:not here|upstream only)\b.*?(?=^#|\Z)",
+        text,
+        re.MULTILINE | re.DOTALL | re.IGNORECASE,
+    )
+    listed += re.findall(r"^.*\bupstream only\b.*$", text, re.MULTILINE | re.IGNORECASE)
+    return {f"{schema}.{name}" for part in listed for schema, name in NAMED.findall(part)}
+
+
+def unknown_objects(text: str, objects: set[str]) -> list[str]:
+    found = {
+        f"{schema}.{name}" for schema, name in NAMED.findall(text) if not NO_OBJECT.fullmatch(name)
+    }
+    return sorted(found - objects - upstream_only(text))
+
+
+@pytest.fixture(scope="module")
+def objects(server_18):
+    """Every function, relation and type of the installed schemas, as schema.name."""
+    query = """
+        select n.nspname || '.' || o.name
+        from pg_namespace as n
+        join (
+            select pronamespace as schema, proname as name from pg_proc
+            union select relnamespace, relname from pg_class
+            union select typnamespace, typname from pg_type
+        ) as o on o.schema = n.oid
+        where n.nspname in ('pgmq', 'pgq', 'sluice')
+    """
+    with psycopg.connect(server_18.url("sluice_template")) as connection:
+        return {name for (name,) in rows(connection, query)}
+
+
+def test_there_are_pages():
+    assert ROOT / "README.md" in PAGES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_a_page_names_only_paths_that_exist(page):
+    assert missing_paths(page, page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_a_page_links_only_to_what_exists(page):
+    assert missing_links(page, page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_a_page_names_only_commands_and_options_that_exist(page):
+    assert unknown_commands(page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_a_page_names_only_functions_and_tables_that_exist(page, objects):
+    assert unknown_objects(page.read_text(), objects) == []
+
+
+BAD_PAGE = """
+See `src/pgsluice/nowhere.py`, `client/calls`, `sql/pgmq/functions/*.sql` and `tests/db/pgmq/test_teleport.py`,
+[a page](docs/none.md) and [the readme](README.md). Run `pgsluice schema install --dsn URL`, `pgsluice schema implode`
+or `pgsluice --frobnicate`. Call `pgmq.send`, `pgmq.teleport(1)`, `sluice.dead_letter` and pgq.nothing; `pgmq.q_orders`.
+
+```bash
+$ pgsluice status --json | jq .  # fine
+.venv/bin/pgsluice statsu
+PGSLUICE_DSN=x pgsluice embedded start --turbo
+```
+
+## Not here
+
+`pgmq.send_topic`
+"""
+
+
+def test_what_does_not_exist_is_found(objects):
+    page = ROOT / "page.md"
+
+    assert missing_paths(page, BAD_PAGE) == [
+        "src/pgsluice/nowhere.py", "tests/db/pgmq/test_teleport.py",
+    ]  # fmt: skip
+    assert missing_links(page, BAD_PAGE) == ["docs/none.md"]
+    assert [line.rpartition(" ")[2] for line in unknown_commands(BAD_PAGE)] == [
+        "statsu", "--turbo", "implode", "--frobnicate",
+    ]  # fmt: skip
+    assert unknown_objects(BAD_PAGE, objects) == ["pgmq.teleport", "pgq.nothing"]

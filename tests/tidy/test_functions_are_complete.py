@@ -1,0 +1,124 @@
+"""Every SQL function has all that a function needs; what is missing is named, function by function."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support import rows
+
+ROOT = Path(__file__).parents[2]
+SQL = ROOT / "src" / "pgsluice" / "sql"
+CALLS = ROOT / "src" / "pgsluice" / "client" / "calls"
+SCHEMAS = ("pgmq", "pgq", "sluice")
+DEFINITION = re.compile(r"^create (?:or replace )?function ([a-z]+)\.(\w+)", re.MULTILINE)
+
+# What anybody may call: state without contents.
+FOR_PUBLIC = {"pgq.get_queue_info", "pgq.get_consumer_info"}
+# Public functions that the clients do not call, and why.
+WITHOUT_CALL = {
+    "pgmq.acquire_queue_lock": "a step of create and drop_queue that PGMQ's own clients call",
+    "pgmq.format_table_name": "a step of every function that PGMQ's users call in their SQL",
+    "pgmq.validate_queue_name": "a step of create that PGMQ's users call in their SQL",
+    "pgq.insert_event_raw": "for triggers and loaders in the database; clients use insert_event",
+    "sluice.capture": "set up once, in the migration that makes the table",
+    "sluice.capture_changes": "the trigger function of sluice.capture",
+    "sluice.drop_capture": "taken down once, in a migration",
+}
+IN_CATALOG = """
+select n.nspname || '.' || p.proname,
+    obj_description(p.oid, 'pg_proc'),
+    p.proconfig,
+    exists (
+        select from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) as a
+        where a.grantee = 0
+    ),
+    r.rolname,
+    r.rolsuper
+from pg_proc as p
+join pg_namespace as n on n.oid = p.pronamespace
+join pg_roles as r on r.oid = p.proowner
+where n.nspname = any (%s)
+order by 1
+"""
+
+
+def files():
+    return sorted(path for schema in SCHEMAS for path in (SQL / schema / "functions").glob("*"))
+
+
+@pytest.fixture
+def catalog(database_18):
+    with database_18.connect() as connection:
+        return rows(connection, IN_CATALOG, list(SCHEMAS))
+
+
+def test_a_file_defines_the_function_it_is_named_after_and_no_other():
+    wrong = []
+    for path in files():
+        names = set(DEFINITION.findall(path.read_text()))
+        if path.suffix != ".sql" or names != {(path.parts[-3], path.stem)}:
+            wrong.append(f"{path.relative_to(SQL)} defines {sorted(names)}")
+
+    assert len(files()) > 40
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_function_is_in_a_file_of_its_name(catalog):
+    in_files = {f"{path.parts[-3]}.{path.stem}" for path in files()}
+
+    assert {name for name, *_ in catalog} == in_files
+
+
+def test_every_function_is_described_pinned_granted_and_owned_as_it_should_be(catalog):
+    missing = []
+    for name, comment, settings, public, owner, owner_is_superuser in catalog:
+        if not comment:
+            missing.append(f"{name}: no comment on function")
+        paths = [setting for setting in settings or () if setting.startswith("search_path=")]
+        if paths != ["search_path=pg_catalog, pg_temp"]:
+            missing.append(f"{name}: search_path is not pinned to pg_catalog, pg_temp: {paths}")
+        if public != (name in FOR_PUBLIC):
+            missing.append(f"{name}: executable by PUBLIC is {public}")
+        if owner_is_superuser or owner != "sluice_owner":
+            missing.append(f"{name}: belongs to {owner}")
+
+    assert not missing, "\n".join(missing)
+
+
+def test_every_function_has_a_test():
+    missing = []
+    for path in files():
+        schema, name = path.parts[-3], path.stem
+        folder = ROOT / "tests" / "db" / schema
+        test = folder / f"test_{name}.py"
+        found = test.exists() and "def test_" in test.read_text()
+        if not found and name.startswith("_"):
+            # An internal one may be covered by the test of a function that stands on it, and names it.
+            found = any(name in other.read_text() for other in folder.glob("test_*.py"))
+        if not found:
+            missing.append(f"{schema}.{name}: no test in tests/db/{schema}/test_{name}.py")
+
+    assert not missing, "\n".join(missing)
+
+
+def test_every_public_function_has_a_call_or_a_reason_to_have_none():
+    text = "\n".join(path.read_text() for path in CALLS.glob("*.py"))
+    called = set(re.findall(r"\b((?:pgmq|pgq|sluice)\.\w+)\(", text))
+    public = {f"{path.parts[-3]}.{path.stem}" for path in files() if not path.stem.startswith("_")}
+
+    assert public - called == WITHOUT_CALL.keys()
+    assert called - public == set()
+
+
+def test_every_public_function_is_in_the_reference():
+    missing = []
+    for path in files():
+        schema, name = path.parts[-3], path.stem
+        page = ROOT / "docs" / "reference" / f"{schema}.md"
+        if not name.startswith("_") and not re.search(rf"\b{name}\b", page.read_text()):
+            missing.append(f"{schema}.{name}: not in {page.relative_to(ROOT)}")
+
+    assert not missing, "\n".join(missing)
