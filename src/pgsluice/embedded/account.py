@@ -94,7 +94,12 @@ class Account:
 
     def can_enter(self, folder: Path) -> bool:
         """Say whether the user may pass through the folder and all folders above it."""
-        return self.run(["test", "-x", folder]).returncode == 0
+        return self.can_execute(folder)
+
+    def can_execute(self, path: Path) -> bool:
+        """Say whether the user may run a program, or pass through a folder."""
+        # The shell's own `test`: a program of that name need not be on PATH.
+        return self.run(["/bin/sh", "-c", 'test -x "$0"', path]).returncode == 0
 
 
 def for_server(data: Path) -> Account:

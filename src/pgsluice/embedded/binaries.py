@@ -107,10 +107,7 @@ def reachable(bin_dir: Path, account: Account, copies: Path) -> Path:
 
 
 def _runs(bin_dir: Path, account: Account) -> bool:
-    return all(
-        account.run(["test", "-x", bin_dir / name]).returncode == 0
-        for name in ("postgres", "initdb")
-    )
+    return all(account.can_execute(bin_dir / name) for name in ("postgres", "initdb"))
 
 
 def _copied(installation: Path, copies: Path) -> Path:
