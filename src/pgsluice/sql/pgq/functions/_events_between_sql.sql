@@ -8,8 +8,11 @@
 -- whenever it commits; rolled back ones are in none.
 --
 -- The snapshots stand in the text as literals: the planner sees them, and no join with metadata can go wrong.
+--
+-- The range can be cut into slices that several sessions read at the same time; the few late commits go with the
+-- first.
 create or replace function pgq._events_between_sql(
-    i_queue_id integer, i_after pg_snapshot, i_upto pg_snapshot, i_columns text
+    i_queue_id integer, i_after pg_snapshot, i_upto pg_snapshot, i_slice integer default 1, i_slices integer default 1
 )
 returns text
 language plpgsql
@@ -17,29 +20,34 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_begin bigint := pg_snapshot_xmax(i_after)::text::bigint;
+    v_length bigint := pg_snapshot_xmax(i_upto)::text::bigint - v_begin;
     v_late text;
-    v_query text := 'select %1$s from pgq.%2$I as event where event.ev_txid >= %3$L::pg_catalog.xid8'
-        ' and event.ev_txid < %4$L::pg_catalog.xid8'
-        ' and pg_catalog.pg_visible_in_snapshot(event.ev_txid, %5$L::pg_catalog.pg_snapshot)';
+    v_query text := 'select event.* from pgq.%1$I as event where event.ev_txid >= %2$L::pg_catalog.xid8'
+        ' and event.ev_txid < %3$L::pg_catalog.xid8'
+        ' and pg_catalog.pg_visible_in_snapshot(event.ev_txid, %4$L::pg_catalog.pg_snapshot)';
 begin
-    -- Commits that came late: open at the first snapshot, done at the second.
-    select string_agg(open.txid::text, ',')
-    into v_late
-    from pg_snapshot_xip(i_after) as open (txid)
-    where pg_visible_in_snapshot(open.txid, i_upto);
+    if i_slice = 1 then
+        -- Commits that came late: open at the first snapshot, done at the second.
+        select string_agg(open.txid::text, ',')
+        into v_late
+        from pg_snapshot_xip(i_after) as open (txid)
+        where pg_visible_in_snapshot(open.txid, i_upto);
+    end if;
     if v_late is not null then
         v_query := v_query
-            || ' union all select %1$s from pgq.%2$I as event where event.ev_txid = any (%6$L::pg_catalog.xid8[])';
+            || ' union all select event.* from pgq.%1$I as event where event.ev_txid = any (%5$L::pg_catalog.xid8[])';
     end if;
     return format(
         v_query,
-        i_columns, format('event_%s', i_queue_id),
-        pg_snapshot_xmax(i_after), pg_snapshot_xmax(i_upto), i_upto, '{' || v_late || '}'
+        format('event_%s', i_queue_id),
+        v_begin + v_length * (i_slice - 1) / i_slices, v_begin + v_length * i_slice / i_slices,
+        i_upto, '{' || v_late || '}'
     );
 end;
 $$;
 
-comment on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, text) is
-    'The text of the query for the events that the second snapshot sees and the first does not, in no order.';
-revoke execute on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, text) from public;
-grant execute on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, text) to sluice_admin, sluice_reader;
+comment on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, integer, integer) is
+    'The text of the query for the events that the second snapshot sees and the first does not, in no order; of one slice of them.';
+revoke execute on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, integer, integer) from public;
+grant execute on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, integer, integer) to sluice_admin, sluice_reader;

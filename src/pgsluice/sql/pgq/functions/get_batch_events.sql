@@ -39,7 +39,7 @@ begin
          from (%s) as event
          where event.ev_owner is null or event.ev_owner = $1
          order by event.ev_id',
-        pgq._events_between_sql(v_batch.sub_queue, v_after, v_upto, '*')
+        pgq._events_between_sql(v_batch.sub_queue, v_after, v_upto)
     )
     using v_batch.sub_id;
 end;

@@ -16,7 +16,7 @@ declare
     v_last record;
     v_lag interval;
     v_events bigint;
-    v_tick record;
+    v_tick_id bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -57,7 +57,7 @@ begin
         return null; -- somebody else ticks this log right now
     end if;
 
-    select t.tick_id, t.tick_time, t.tick_event_seq, t.tick_snapshot, t.tick_time - before.tick_time as gap
+    select t.tick_id, t.tick_time, t.tick_event_seq, t.tick_time - before.tick_time as gap
     into v_last
     from pgq.tick as t
     left join lateral (
@@ -87,27 +87,15 @@ begin
         end if;
     end if;
 
+    perform pgq._require_newer_snapshot(v_queue.queue_id);
     -- The number is read before the snapshot: whatever was counted and committed is in the snapshot.
     v_events := pgq._event_seq(v_queue.queue_id);
     insert into pgq.tick (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
     values (
         v_queue.queue_id, nextval(v_queue.queue_tick_seq::regclass), clock_timestamp(), pg_current_snapshot(), v_events
     )
-    returning tick_id, tick_snapshot into v_tick;
-
-    if pg_snapshot_xmin(v_tick.tick_snapshot) < pg_snapshot_xmin(v_last.tick_snapshot)
-        or pg_snapshot_xmax(v_tick.tick_snapshot) < pg_snapshot_xmax(v_last.tick_snapshot)
-    then
-        raise exception using
-            errcode = 'PQ004',
-            message = format(
-                'Invalid PgQ state: old xmin=%s, old xmax=%s, cur txid=%s',
-                pg_snapshot_xmin(v_last.tick_snapshot), pg_snapshot_xmax(v_last.tick_snapshot), pg_current_xact_id()
-            ),
-            detail = format('The snapshot is behind the last tick of event log %L: its ticks are from another server.', i_queue_name),
-            hint = 'this is a restored dump: drop the log and create it again once its events are no longer needed';
-    end if;
-    return v_tick.tick_id;
+    returning tick_id into v_tick_id;
+    return v_tick_id;
 end;
 $$;
 

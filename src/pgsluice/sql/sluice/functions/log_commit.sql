@@ -26,4 +26,4 @@ $$;
 comment on function sluice.log_commit(text, text, bigint) is
     'Move a consumer''s position forward to a tick; false when it stands there or further already.';
 revoke execute on function sluice.log_commit(text, text, bigint) from public;
-grant execute on function sluice.log_commit(text, text, bigint) to sluice_reader;
+grant execute on function sluice.log_commit(text, text, bigint) to sluice_admin, sluice_reader;

@@ -1,21 +1,7 @@
-/*
- * The events between two ticks as queries that can run at the same time.
- *
- * A tick holds a snapshot. An event lies between ticks A and B when its transaction is visible in B and
- * not in A. Tested row by row this reads the whole log; instead:
- *
- *   - a transaction from xmax(A) on had not begun at A, so it is not visible in A. Those visible in B
- *     are below xmax(B). This range of the index on ev_txid is cut into slices;
- *   - a transaction below xmax(A) that is not visible in A is in A's list of running ones, xip(A). Those
- *     that ended between A and B are few, and are looked up one by one. They go with the first slice.
- *
- * Nothing else can be visible in B and not in A. The queries hold the snapshots as literals, so they give
- * the same rows whenever they run, as long as the log keeps the events.
- *
- * pgq._events_between_sql explains the same difference in one piece.
- *
- * Calls: nothing. Reads: pgq.queue, pgq.tick.
- */
+-- The events between two ticks as queries that can run at the same time. The queries hold the ticks' snapshots as
+-- literals, so they give the same rows whenever they run, as long as the log keeps the events.
+--
+-- Calls: pgq._events_between_sql, which explains the condition. Reads: pgq.queue, pgq.tick.
 create or replace function sluice.log_slices(
     queue_name text,
     from_tick bigint,
@@ -34,13 +20,9 @@ declare
     v_from record;
     v_to record;
     v_columns text;
-    v_condition text;
-    v_late xid8[];
-    v_low bigint;
-    v_high bigint;
     v_count bigint;
 begin
-    select q.queue_id, q.queue_data_pfx
+    select q.queue_id
     into v_queue
     from pgq.queue as q
     where q.queue_name = log_slices.queue_name;
@@ -87,39 +69,21 @@ begin
     into v_columns
     from unnest(columns) with ordinality as k (name, position);
 
-    v_condition := format(
-        'ev.ev_owner is null and pg_catalog.pg_visible_in_snapshot(ev.ev_txid, %L::pg_catalog.pg_snapshot)',
-        v_to.tick_snapshot
-    );
-    select array_agg(running.xid)
-    into v_late
-    from pg_snapshot_xip(v_from.tick_snapshot) as running (xid)
-    where pg_visible_in_snapshot(running.xid, v_to.tick_snapshot);
-
-    v_low := pg_snapshot_xmax(v_from.tick_snapshot)::text::bigint;
-    v_high := pg_snapshot_xmax(v_to.tick_snapshot)::text::bigint;
     v_count := greatest(1, least(
         slice_count,
-        v_high - v_low,
+        pg_snapshot_xmax(v_to.tick_snapshot)::text::bigint - pg_snapshot_xmax(v_from.tick_snapshot)::text::bigint,
         1 + (v_to.tick_event_seq - v_from.tick_event_seq) / slice_events_min
     ));
     return query
         select s.number::integer,
+            -- Events with an owner are repeated for one consumer, and were in the log before.
             format(
-                'select %s from %s as ev where ev.ev_txid >= %L::pg_catalog.xid8'
-                ' and ev.ev_txid < %L::pg_catalog.xid8 and %s',
-                v_columns, v_queue.queue_data_pfx,
-                v_low + (v_high - v_low) * (s.number - 1) / v_count,
-                v_low + (v_high - v_low) * s.number / v_count,
-                v_condition
-            )
-            || case
-                when s.number = 1 and v_late is not null then format(
-                    ' union all select %s from %s as ev where ev.ev_txid = any (%L::pg_catalog.xid8[]) and %s',
-                    v_columns, v_queue.queue_data_pfx, v_late, v_condition
+                'select %s from (%s) as ev where ev.ev_owner is null',
+                v_columns,
+                pgq._events_between_sql(
+                    v_queue.queue_id, v_from.tick_snapshot, v_to.tick_snapshot, s.number::integer, v_count::integer
                 )
-                else ''
-            end
+            )
         from generate_series(1, v_count) as s (number)
         order by s.number;
 end;
@@ -128,4 +92,4 @@ $$;
 comment on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) is
     'Queries that together give the events after from_tick up to to_tick, each once, the same at any time.';
 revoke execute on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) from public;
-grant execute on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) to sluice_reader;
+grant execute on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) to sluice_admin, sluice_reader;

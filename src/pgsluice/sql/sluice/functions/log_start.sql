@@ -72,4 +72,4 @@ $$;
 comment on function sluice.log_start(text, text, text) is
     'The tick to start reading at: earliest, latest or a tick''s number; a consumer given is registered, and holds it.';
 revoke execute on function sluice.log_start(text, text, text) from public;
-grant execute on function sluice.log_start(text, text, text) to sluice_reader;
+grant execute on function sluice.log_start(text, text, text) to sluice_admin, sluice_reader;

@@ -14,7 +14,6 @@ declare
     v_is_new boolean;
     v_events bigint;
     v_tick_id bigint;
-    v_now pg_snapshot;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -49,16 +48,7 @@ begin
         return v_last.tick_id;
     end if;
 
-    v_now := pg_current_snapshot();
-    if pg_snapshot_xmin(v_now) < pg_snapshot_xmin(v_last.tick_snapshot)
-        or pg_snapshot_xmax(v_now) < pg_snapshot_xmax(v_last.tick_snapshot)
-    then
-        raise exception using
-            errcode = 'PQ004',
-            message = format('the snapshot is behind the last tick of event log %L', queue_name),
-            detail = 'Its ticks are from another server.',
-            hint = 'this is a restored dump: drop the log and create it again once its events are no longer needed';
-    end if;
+    perform pgq._require_newer_snapshot(v_queue.queue_id);
     -- Is there an event that the last tick does not see? Counting ids does not tell: a transaction that took
     -- its ids before the last tick may have committed since. The first query reads one end of an index.
     execute format(

@@ -60,4 +60,4 @@ $$;
 comment on function sluice.queue_slices(text, text, integer, text[]) is
     'Queries that together give the rows of a queue (relation queue) or its archive (archive), each once.';
 revoke execute on function sluice.queue_slices(text, text, integer, text[]) from public;
-grant execute on function sluice.queue_slices(text, text, integer, text[]) to sluice_reader;
+grant execute on function sluice.queue_slices(text, text, integer, text[]) to sluice_admin, sluice_reader;

@@ -1,0 +1,37 @@
+create or replace function pgq._require_newer_snapshot(i_queue_id integer)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_last pg_snapshot;
+    v_now pg_snapshot;
+begin
+    select t.tick_snapshot
+    into v_last
+    from pgq.tick as t
+    where t.tick_queue = i_queue_id
+    order by t.tick_id desc
+    limit 1;
+    v_now := pg_current_snapshot();
+    if pg_snapshot_xmin(v_now) < pg_snapshot_xmin(v_last) or pg_snapshot_xmax(v_now) < pg_snapshot_xmax(v_last) then
+        raise exception using
+            errcode = 'PQ004',
+            message = format(
+                'Invalid PgQ state: old xmin=%s, old xmax=%s, cur txid=%s',
+                pg_snapshot_xmin(v_last), pg_snapshot_xmax(v_last), pg_current_xact_id()
+            ),
+            detail = (
+                select format('The snapshot is behind the last tick of event log %L: its ticks are from another server.', q.queue_name)
+                from pgq.queue as q
+                where q.queue_id = i_queue_id
+            ),
+            hint = 'this is a restored dump: drop the log and create it again once its events are no longer needed';
+    end if;
+end;
+$$;
+
+comment on function pgq._require_newer_snapshot(integer) is
+    'Raise if a tick of this log, taken now, would be behind its last tick.';
+revoke execute on function pgq._require_newer_snapshot(integer) from public;
+grant execute on function pgq._require_newer_snapshot(integer) to sluice_admin;
