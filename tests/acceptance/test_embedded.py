@@ -271,9 +271,10 @@ def test_eight_processes_at_once_start_one_server(folder: Path) -> None:
 
 
 def test_without_the_lock_some_of_them_fail(folder: Path) -> None:
-    _, errors = race(folder / "data", "unlocked")
+    # They need to meet: on a loaded machine one may be done before the next begins, so they get a few tries.
+    races = (race(folder / f"data{number}", "unlocked") for number in range(8))
 
-    assert errors != []
+    assert any(errors for _, errors in races)
 
 
 def test_a_starter_killed_in_the_middle_of_initdb_is_recovered_from(folder: Path) -> None:
