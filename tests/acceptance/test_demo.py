@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pgsluice.demo.lake import Lake, compute_balances
+from pgsluice.demo.lake import Lake
 from pgsluice.demo.orphans import RUN_VARIABLE
 from pgsluice.demo.reconcile import CHECKS, reconcile
 from pgsluice.embedded import EmbeddedServer
@@ -341,36 +341,3 @@ def test_a_difference_ends_with_status_1_and_is_named_with_its_row(demo: Demo, o
     assert '"aid": 17' in after.stdout
     assert "123456789" in after.stdout
     assert "Not reconciled" in (demo.out / "report.html").read_text(encoding="utf-8")
-
-
-def test_balances_follow_the_order_of_changes_through_deletes_and_truncates(tmp_path: Path):
-    from deltalake import write_deltalake
-
-    from pgsluice.spark.session import spark_session
-
-    def change(ev_id: int, ev_type: str, before: Any, after: Any) -> dict[str, Any]:
-        rows = [
-            row and {"aid": row[0], "abalance": row[1], "filler": " "} for row in (before, after)
-        ]
-        data = {"op": ev_type, "before": rows[0], "after": rows[1]}
-        return {"ev_id": ev_id, "ev_type": ev_type, "ev_data": json.dumps(data)}
-
-    changes = [
-        change(1, "c", None, (9, 900)),
-        change(2, "t", None, None),
-        change(3, "c", None, (1, 0)),
-        change(4, "c", None, (2, 0)),
-        change(5, "c", None, (3, 0)),
-        change(6, "u", (1, 0), (1, 10)),
-        change(7, "d", (2, 0), None),
-        change(8, "u", (1, 10), (1, -5)),
-        change(9, "d", (3, 0), None),
-        change(10, "c", None, (3, 33)),
-    ]
-    # As they may lie in the lake: in several files, in no order.
-    for part in (changes[5:], changes[:5]):
-        write_deltalake(tmp_path / "lake", pa.Table.from_pylist(part[::-1]), mode="append")
-
-    balances = compute_balances(spark_session(), tmp_path / "lake")
-
-    assert balances.to_pylist() == [{"aid": 1, "abalance": -5}, {"aid": 3, "abalance": 33}]
