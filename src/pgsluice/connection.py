@@ -22,7 +22,7 @@ from pgsluice.settings import Settings
 # Any one of them says *where* the server is; PGUSER or PGPASSWORD alone do not.
 _LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
 EMBEDDED = "embedded server"
-_SECRET_KEYWORDS = (
+SECRET_KEYWORDS = (
     "password",
     "sslpassword",
     "passfile",
@@ -49,7 +49,7 @@ class Target:
     def safe(self) -> str:
         """The target without secrets, as `keyword=value` pairs; empty when libpq decides all."""
         parts = {
-            key: "***" if key in _SECRET_KEYWORDS else value
+            key: "***" if key in SECRET_KEYWORDS else value
             for key, value in conninfo.conninfo_to_dict(self.conninfo).items()
         }
         return conninfo.make_conninfo("", **parts)

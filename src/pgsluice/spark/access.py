@@ -23,8 +23,6 @@ from pgsluice.errors import ConfigurationError, SluiceError, translate
 
 Result = TypeVar("Result")
 
-_SECRET_KEYWORDS = ("password", "sslpassword")
-
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -101,7 +99,7 @@ def secrets_of(dsn: str) -> tuple[str, ...]:
             "the DSN cannot be parsed; use postgresql://user:password@host:port/database with special "
             "characters percent-encoded"
         ) from None
-    return tuple(str(parts[key]) for key in _SECRET_KEYWORDS if parts.get(key))
+    return tuple(str(parts[key]) for key in connection.SECRET_KEYWORDS if parts.get(key))
 
 
 def scrub(text: object, dsn: str) -> str:
