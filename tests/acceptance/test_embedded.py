@@ -315,7 +315,7 @@ def test_a_pid_file_that_names_another_living_process_does_not_prevent_a_start(
     server.start()
     server.stop("immediate")
     runner = account.for_server(server.data)
-    bystander = subprocess.Popen(["sleep", "600"], **runner.process_options())
+    bystander = subprocess.Popen(["/bin/sleep", "600"], **runner.process_options())
     try:
         pid_file = server.data / "postmaster.pid"
         pid_file.write_text(

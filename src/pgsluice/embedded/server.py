@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -468,17 +469,16 @@ def _locale_arguments(version: int) -> list[str]:
     """Sort by code point and know all letters: the same on every machine and version."""
     if version >= 17:
         return ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
-    # Older versions ask the C library, and not every one has it.
-    with contextlib.suppress(OSError):
-        answer = subprocess.run(
-            ["locale", "charmap"],
-            check=False,
-            capture_output=True,
-            text=True,
-            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
-        )
-        if answer.stdout.strip() == "UTF-8":
-            return ["--locale=C.UTF-8"]
+    # Older versions ask the C library, and not every one has it. In a process of its own: a locale is the whole
+    # process's.
+    asked = "import locale; locale.setlocale(locale.LC_ALL, 'C.UTF-8')"
+    if (
+        subprocess.run(
+            [sys.executable, "-I", "-c", asked], check=False, capture_output=True
+        ).returncode
+        == 0
+    ):
+        return ["--locale=C.UTF-8"]
     return ["--locale=C"]
 
 
