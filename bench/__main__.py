@@ -22,12 +22,12 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.systems import System, systems
-from bench.workloads import send_read
+from bench.workloads import read_invisible, send_read
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import SluiceError
 
 RESULTS = Path(__file__).parent / "results"
-WORKLOAD = "send_read"
+WORKLOADS = {"send_read": send_read, "read_invisible": read_invisible}
 SETTINGS = ("server_version", "synchronous_commit", "fsync", "shared_buffers", "wal_level")
 
 Rates = dict[
@@ -38,6 +38,12 @@ Rates = dict[
 def main() -> int:
     """Measure, print the table, write the file."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "--workload",
+        choices=WORKLOADS,
+        default="send_read",
+        help="which question (default send_read)",
+    )
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each (default 5)")
     parser.add_argument(
         "--synchronous-commit",
@@ -49,7 +55,7 @@ def main() -> int:
     arguments = parser.parse_args()
     console = Console()
     try:
-        report = run(systems(), arguments.repeats, arguments.synchronous_commit)
+        report = run(systems(), arguments.workload, arguments.repeats, arguments.synchronous_commit)
     except SluiceError as error:
         console.print(f"bench: {error}", markup=False)
         return 3
@@ -58,11 +64,14 @@ def main() -> int:
     return 0
 
 
-def run(contestants: list[System], repeats: int, synchronous_commit: str) -> dict[str, Any]:
+def run(
+    contestants: list[System], workload: str, repeats: int, synchronous_commit: str
+) -> dict[str, Any]:
     """Measure every question on every system, the systems by turns.
 
     Args:
         contestants: Ours first.
+        workload: A key of `WORKLOADS`.
         repeats: Measurements of each, after one that is thrown away; 1 or more.
         synchronous_commit: The server's setting.
 
@@ -83,13 +92,13 @@ def run(contestants: list[System], repeats: int, synchronous_commit: str) -> dic
             connection = psycopg.connect(server.url(f"bench_{number}"), autocommit=True)
             connections[system.name] = stack.enter_context(connection)
             system.install(connection)
-        rates = measured(connections, repeats)
+        rates = measured(connections, WORKLOADS[workload], repeats)
         shown = connection.execute(
             "select name, current_setting(name) from pg_settings where name = any (%s)",
             [list(SETTINGS)],
         ).fetchall()
     return {
-        "workload": WORKLOAD,
+        "workload": workload,
         "command": shlex.join([Path(sys.executable).name, "-m", "bench", *sys.argv[1:]]),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {**machine(), "load_before": load_before, "load_after": os.getloadavg()},
@@ -99,20 +108,20 @@ def run(contestants: list[System], repeats: int, synchronous_commit: str) -> dic
             "python": platform.python_version(),
         },
         "server": dict(shown),
-        "unit": "messages a second, median of the repetitions",
+        "unit": WORKLOADS[workload].UNIT,
         "results": [summary(name, by_system) for name, by_system in rates.items()],
     }
 
 
-def measured(connections: dict[str, psycopg.Connection[Any]], repeats: int) -> Rates:
+def measured(connections: dict[str, psycopg.Connection[Any]], workload: Any, repeats: int) -> Rates:
     """Ask by turns, and begin with another system each time, so that a drift hits all alike."""
     names = list(connections)
-    rates: Rates = {question.name: {name: [] for name in names} for question in send_read.QUESTIONS}
+    rates: Rates = {question.name: {name: [] for name in names} for question in workload.QUESTIONS}
     for repetition in track(range(repeats + 1), "measuring"):
-        for question in send_read.QUESTIONS:
+        for question in workload.QUESTIONS:
             first = repetition % len(names)
             for name in names[first:] + names[:first]:
-                rate = send_read.measure(connections[name], question)
+                rate = workload.measure(connections[name], question)
                 if repetition > 0:  # the first only warms caches and plans
                     rates[question.name][name].append(rate)
     return rates
@@ -154,7 +163,8 @@ def table(report: dict[str, Any]) -> Table:
     peers = names[1:]
     commit = report["server"]["synchronous_commit"]
     shown = Table(
-        title=f"Messages a second, one session, synchronous_commit {commit}", title_justify="left"
+        title=f"{WORKLOADS[report['workload']].TITLE}, synchronous_commit {commit}",
+        title_justify="left",
     )
     shown.add_column("median (range)", no_wrap=True)
     for name in names:

@@ -10,6 +10,8 @@ from typing import Any
 
 import psycopg
 
+TITLE = "Messages a second, one session"
+UNIT = "messages a second, median of the repetitions"
 QUEUE = "bench"
 MESSAGE = json.dumps({"order": 4711, "state": "paid", "note": "x" * 60})  # about 100 bytes
 BATCH = 100

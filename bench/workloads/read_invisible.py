@@ -1,0 +1,76 @@
+"""What does a read cost when many messages that nobody may see stand in front of those that one may?"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+TITLE = "Reads a second, one session"
+UNIT = "reads a second: of the median read of a repetition, median of the repetitions"
+INVISIBLE = 1_000_000
+VISIBLE = 20_000  # behind them; each measurement takes some, for longer than the run
+READS = 5
+VT_S = 3_600
+FILL = {
+    "nothing": "select",
+    "delayed": "insert into pgmq.q_{queue} (vt, message) select now() + interval '1 day', '{{}}' "
+    f"from generate_series(1, {INVISIBLE})",
+    "in flight": "insert into pgmq.q_{queue} (vt, message) select now(), '{{}}' "
+    f"from generate_series(1, {INVISIBLE}); "
+    "update pgmq.q_{queue} set vt = clock_timestamp() + interval '1 day', read_ct = 1",
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing that is timed.
+
+    Attributes:
+        name: What the table of results calls it.
+        front: What stands in front: a key of `FILL`.
+        qty: How many messages a read takes; 0 polls a queue with nothing visible behind.
+    """
+
+    name: str
+    front: str
+    qty: int
+
+
+QUESTIONS = tuple(
+    Question(f"{'empty poll' if qty == 0 else f'read({qty})'}, {front} in front", front, qty)
+    for qty in (1, 100, 0)
+    for front in FILL
+)
+
+
+def measure(connection: psycopg.Connection[Any], question: Question) -> float:
+    """Ask one question; its queue is filled the first time and kept.
+
+    Returns:
+        Reads a second, from the median read.
+    """
+    queue = f"{question.front.replace(' ', '_')}_{question.qty}"
+    made = connection.execute("select to_regclass(%s)", [f"pgmq.q_{queue}"]).fetchone()
+    if made == (None,):
+        connection.execute("select pgmq.create(%s)", [queue])
+        connection.execute(FILL[question.front].format(queue=queue))  # type: ignore[arg-type]
+        if question.qty:
+            connection.execute(
+                "select pgmq.send_batch(%s, array_fill('{}'::jsonb, array[%s]))", [queue, VISIBLE]
+            )
+        connection.execute(f"vacuum analyze pgmq.q_{queue}")  # type: ignore[arg-type]
+        connection.execute("checkpoint")
+    times = []
+    for _ in range(READS):
+        begin = time.perf_counter()
+        rows = connection.execute(
+            "select msg_id from pgmq.read(%s, %s, %s)", [queue, VT_S, question.qty or 1]
+        ).fetchall()
+        times.append(time.perf_counter() - begin)
+        if len(rows) != question.qty:
+            raise RuntimeError(f"{len(rows)} of {question.qty} messages were read")
+    return 1 / statistics.median(times)
