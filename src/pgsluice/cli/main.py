@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "schema",
         "Install, upgrade, verify, print or remove the schema.",
     ),
+    "queue": ("pgsluice.cli.queue", "queue", "Create, fill, read and watch work queues."),
     "embedded": (
         "pgsluice.cli.embedded",
         "embedded",

@@ -1,0 +1,116 @@
+"""`pgsluice queue` as a shell script would use it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from support import rows, value
+
+
+@pytest.fixture
+def queue(database_18):
+    def run(*arguments: str, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", "from pgsluice.cli.main import main; main()", "queue", *arguments,
+             "--dsn", database_18.url],
+            input=stdin, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, (
+            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
+        return done
+
+    return run
+
+
+@pytest.fixture
+def connection(database_18):
+    with database_18.connect() as connection:
+        yield connection
+
+
+def test_a_message_goes_in_and_out_and_is_acknowledged(queue, connection):
+    queue("create", "orders")
+    assert queue("send", "orders", '{"n": 1}', '"größe"', "null").stdout == "1\n2\n3\n"
+
+    messages = [
+        json.loads(line) for line in queue("read", "orders", "--qty", "5").stdout.splitlines()
+    ]
+
+    assert [(m["msg_id"], m["read_ct"], m["message"]) for m in messages] == [
+        (1, 1, {"n": 1}),
+        (2, 1, "größe"),
+        (3, 1, None),
+    ]
+    assert queue("read", "orders").stdout == ""
+    assert queue("archive", "orders", "1", "2").stdout == "1\n2\n"
+    assert queue("delete", "orders", "3").stdout == "3\n"
+    assert rows(connection, "select msg_id from pgmq.a_orders order by 1") == [(1,), (2,)]
+
+
+def test_lines_of_standard_input_are_sent_in_their_order(queue, connection):
+    queue("create", "orders")
+    lines = "".join(f'{{"n": {n}}}\n' for n in range(2500))
+
+    ids = queue(
+        "send", "orders", "--headers", '{"h": 1}', "--delay", "60", stdin=lines
+    ).stdout.split()
+
+    assert ids == [str(n) for n in range(1, 2501)]
+    assert (
+        value(
+            connection,
+            "select bool_and((message ->> 'n')::int = msg_id - 1 and headers = '{\"h\": 1}' and vt > now()) from pgmq.q_orders",
+        )
+        is True
+    )
+
+
+def test_a_line_that_is_no_json_is_named_and_what_was_sent_before_is_counted(queue, connection):
+    queue("create", "orders")
+    lines = "1\n" * 1500 + "{not json\n" + "1\n" * 10
+
+    done = queue("send", "orders", stdin=lines, code=3)
+
+    assert "message 1501 is not JSON" in done.stderr
+    assert "'{not json'" in done.stderr
+    assert "1000 messages were sent before it" in done.stderr
+    assert value(connection, "select count(*) from pgmq.q_orders") == 1000
+
+
+def test_what_is_not_there_is_said_with_exit_code_1(queue):
+    queue("create", "orders")
+
+    assert "not in the queue: 7" in queue("archive", "orders", "7", code=1).stderr
+    assert "not in the queue: 7, 9" in queue("delete", "orders", "9", "7", code=1).stderr
+    assert "queue 'missing' does not exist" in queue("drop", "missing", "--yes", code=1).stderr
+
+
+def test_an_unknown_queue_is_an_error_with_the_way_out(queue):
+    assert (
+        "queue 'missing' does not exist; create it with `pgsluice queue create missing`"
+        in queue("read", "missing", code=3).stderr
+    )
+
+
+def test_pop_purge_list_metrics_and_drop(queue, connection):
+    queue("create", "orders")
+    queue("send", "orders", "1", "2", "3")
+
+    assert json.loads(queue("pop", "orders").stdout)["message"] == 1
+    (metrics,) = json.loads(queue("metrics", "orders", "--json").stdout)
+    assert (metrics["queue_name"], metrics["queue_length"], metrics["total_messages"]) == (
+        "orders",
+        2,
+        3,
+    )
+    assert "orders" in queue("metrics").stdout
+    assert queue("purge", "orders", "--yes").stdout == "2\n"
+    assert [q["queue_name"] for q in json.loads(queue("list", "--json").stdout)] == ["orders"]
+    queue("drop", "orders", "--yes")
+    assert queue("list").stdout == "no queues\n"
+    assert value(connection, "select to_regclass('pgmq.q_orders')") is None
