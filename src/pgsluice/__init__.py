@@ -10,6 +10,8 @@ from pgsluice.client import (
     Message,
     QueueInfo,
     QueueMetrics,
+    RoutingMatch,
+    TopicBinding,
     WorkQueue,
 )
 from pgsluice.connection import Target, connect, resolve
@@ -29,10 +31,12 @@ __all__ = [
     "QueueMetrics",
     "QueueWorker",
     "Retry",
+    "RoutingMatch",
     "Settings",
     "SluiceError",
     "Target",
     "Ticker",
+    "TopicBinding",
     "WorkQueue",
     "connect",
     "resolve",

@@ -20,8 +20,12 @@ FOR_PUBLIC = {"pgq.get_queue_info", "pgq.get_consumer_info"}
 # Public functions that the clients do not call, and why.
 WITHOUT_CALL = {
     "pgmq.acquire_queue_lock": "a step of create and drop_queue that PGMQ's own clients call",
+    "pgmq.create_non_partitioned": "PGMQ's other name of create",
+    "pgmq.detach_archive": "PGMQ's deprecated no-op",
     "pgmq.format_table_name": "a step of every function that PGMQ's users call in their SQL",
     "pgmq.validate_queue_name": "a step of create that PGMQ's users call in their SQL",
+    "pgmq.validate_routing_key": "a step of sending that PGMQ's users call in their SQL",
+    "pgmq.validate_topic_pattern": "a step of bind_topic that PGMQ's users call in their SQL",
     "pgq.insert_event_raw": "for triggers and loaders in the database; clients use insert_event",
     "sluice.capture": "set up once, in the migration that makes the table",
     "sluice.capture_changes": "the trigger function of sluice.capture",

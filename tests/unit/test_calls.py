@@ -27,6 +27,21 @@ TOO_MUCH = 2**31
         (lambda: pgmq.read("q", 1.5, 1), "vt is 1.5; use a whole number"),
         (lambda: pgmq.read("q", None, 1), "vt is None; use a whole number"),
         (lambda: pgmq.read("q", "30", 1), "vt is '30'; use a whole number"),
+        (lambda: pgmq.read_with_poll("q", -1, 1, 1, 1), "vt is -1; use 0 to"),
+        (lambda: pgmq.read_with_poll("q", 30, 0, 1, 1), "qty is 0; use 1 to"),
+        (lambda: pgmq.read_with_poll("q", 30, 1, 0, 1), "max_poll_seconds is 0; use 1 to"),
+        (lambda: pgmq.read_with_poll("q", 30, 1, None, 1), "max_poll_seconds is None; use a whole"),
+        (lambda: pgmq.read_with_poll("q", 30, 1, 0.5, 1), "max_poll_seconds is 0.5; use a whole"),
+        (lambda: pgmq.read_with_poll("q", 30, 1, 1, 0), "poll_interval_ms is 0; use 1 to"),
+        (lambda: pgmq.send_topic("k", 1, None, -1), "delay is -1; use 0 to"),
+        (lambda: pgmq.send_topic("k", 1, None, AWARE), "delay is datetime.*; use a whole number"),
+        (lambda: pgmq.send_batch_topic("k", [], None), "messages is empty; send at least one"),
+        (lambda: pgmq.send_batch_topic("k", [1], []), "there are 0 headers for 1 messages"),
+        (
+            lambda: pgmq.send_batch_topic("k", [1], None, NAIVE),
+            "delay is a datetime without a time",
+        ),
+        (lambda: pgmq.bind_topic("a\x00", "q"), "holds a NUL character or a lone surrogate"),
         (lambda: pgmq.pop("q", 0), "qty is 0; use 1 to"),
         (lambda: pgmq.pop("q", None), "qty is None; use a whole number"),
         (lambda: pgmq.send("q", 1, None, -1), f"delay is -1; use 0 to {TOO_MUCH - 1}"),
@@ -111,6 +126,13 @@ def test_every_parameter_is_cast_so_that_no_overload_is_ambiguous():
         pgmq.send("q", None),
         pgmq.send_batch("q", [None], [None]),
         pgmq.read("q", 1, 1),
+        pgmq.read_with_poll("q", 1, 1, 1, 1),
+        pgmq.bind_topic("a", "q"),
+        pgmq.list_topic_bindings("q"),
+        pgmq.list_topic_bindings(None),
+        pgmq.send_topic("k", None),
+        pgmq.send_batch_topic("k", [None], [None]),
+        pgmq.send_batch_topic("k", [1], None, AWARE),
         pgmq.pop("q"),
         pgmq.archive("q", 1),
         pgmq.delete_batch("q", []),
@@ -124,9 +146,8 @@ def test_every_parameter_is_cast_so_that_no_overload_is_ambiguous():
 
 
 def test_only_a_claim_may_commit_asynchronously_and_only_in_a_transaction_of_its_own():
-    claim = pgmq.read("q", 1, 1)
-
-    assert "synchronous_commit" not in claim.sql
-    assert "synchronous_commit" in claim.own_transaction_sql
+    for claim in (pgmq.read("q", 1, 1), pgmq.read_with_poll("q", 1, 1, 1, 1)):
+        assert "synchronous_commit" not in claim.sql
+        assert "synchronous_commit" in claim.own_transaction_sql
     for call in (pgmq.send("q", 1), pgmq.pop("q"), pgmq.archive("q", 1), pgmq.set_vt("q", 1, 0)):
         assert call.own_transaction_sql is None

@@ -8,7 +8,16 @@ from pgsluice.client._async.event_log import AsyncEventLog
 from pgsluice.client._async.work_queue import AsyncWorkQueue
 from pgsluice.client._sync.event_log import EventLog
 from pgsluice.client._sync.work_queue import WorkQueue
-from pgsluice.client.records import ConsumerInfo, Event, LogInfo, Message, QueueInfo, QueueMetrics
+from pgsluice.client.records import (
+    ConsumerInfo,
+    Event,
+    LogInfo,
+    Message,
+    QueueInfo,
+    QueueMetrics,
+    RoutingMatch,
+    TopicBinding,
+)
 
 __all__ = [
     "AsyncEventLog",
@@ -20,5 +29,7 @@ __all__ = [
     "Message",
     "QueueInfo",
     "QueueMetrics",
+    "RoutingMatch",
+    "TopicBinding",
     "WorkQueue",
 ]

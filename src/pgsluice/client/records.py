@@ -64,6 +64,31 @@ class QueueMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicBinding:
+    """A queue bound to a topic.
+
+    Attributes:
+        pattern: The routing keys it gets: words joined by dots, `*` for one word, `#` for the rest.
+        bound_at: When the transaction that bound it began.
+        compiled_regex: The pattern as the regular expression that keys are matched against.
+    """
+
+    pattern: str
+    queue_name: str
+    bound_at: datetime
+    compiled_regex: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingMatch:
+    """A binding that a routing key matches."""
+
+    pattern: str
+    queue_name: str
+    compiled_regex: str
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """An event of a log.
 

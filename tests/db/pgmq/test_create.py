@@ -38,6 +38,7 @@ def test_create_makes_the_tables_indexes_and_row_that_pgmq_makes(connection):
         "a_orders_pkey",
         "archived_at_idx_Orders",
         "q_orders_pkey",
+        "q_orders_ready_idx",
         "q_orders_vt_idx",
     ]
     assert rows(connection, "select queue_name, is_partitioned, is_unlogged from pgmq.meta") == [

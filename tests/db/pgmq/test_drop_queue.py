@@ -52,3 +52,14 @@ def test_the_deprecated_form_warns_and_is_always_true(connection, queue, name):
         "drop_queue(queue_name, partitioned) is deprecated and will be removed in PGMQ v2.0. "
         "Use drop_queue(queue_name) instead"
     ]
+
+
+def test_its_bindings_go_with_it_and_those_of_other_queues_stay(connection, queue):
+    connection.execute("select pgmq.create_unlogged('fast')")
+    for name in ("orders", "fast"):
+        connection.execute("select pgmq.bind_topic('a.#', %s)", (name,))
+
+    assert value(connection, "select pgmq.drop_queue('fast')") is True
+
+    assert rows(connection, "select queue_name from pgmq.list_topic_bindings()") == [("orders",)]
+    assert value(connection, "select pgmq.send_topic('a.b', '1'::jsonb)") == 1

@@ -9,16 +9,22 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from pgsluice.client._async.groups import AsyncGroupReaders
 from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client._async.topics import AsyncTopics
 from pgsluice.client.calls import pgmq, sluice
-from pgsluice.client.records import Message, QueueInfo, QueueMetrics
+from pgsluice.client.records import (
+    Message,
+    QueueInfo,
+    QueueMetrics,
+)
 
 
-class AsyncWorkQueue:
+class AsyncWorkQueue(AsyncGroupReaders, AsyncTopics):
     """Send, claim and acknowledge messages of work queues.
 
-    Every method but `create` raises QueueNotFoundError for a queue that does not exist, and every one can raise
-    ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that
+    does not exist, and every one can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
@@ -46,8 +52,24 @@ class AsyncWorkQueue:
         """
         await self._runner.run(pgmq.create(queue_name))
 
+    async def create_unlogged(self, queue_name: str) -> None:
+        """Create a queue whose messages are in no log: faster, and empty after a crash of the server or a failover.
+
+        Its archive is logged and stays, and the ids go on. Does nothing when the queue exists, whatever its kind.
+
+        Args:
+            queue_name: As for `create`.
+
+        Raises:
+            QueueNameError: As for `create`.
+            ServerError: As for `create`.
+
+        Source: PGMQ 1.13.0 `pgmq.create_unlogged`; differences in sql/pgmq/README.md.
+        """
+        await self._runner.run(pgmq.create_unlogged(queue_name))
+
     async def drop_queue(self, queue_name: str) -> bool:
-        """Drop a queue with its messages and its archive.
+        """Drop a queue with its messages, its archive and its bindings to topics.
 
         Returns:
             True when it existed.
@@ -174,6 +196,43 @@ class AsyncWorkQueue:
         Source: PGMQ 1.13.0 `pgmq.read`; differences in sql/pgmq/README.md.
         """
         return await self._runner.run(pgmq.read(queue_name, vt, qty, conditional))
+
+    async def read_with_poll(
+        self,
+        queue_name: str,
+        vt: int,
+        qty: int = 1,
+        *,
+        max_poll_seconds: int = 5,
+        poll_interval_ms: int = 100,
+        conditional: dict[str, Any] | None = None,
+    ) -> list[Message]:
+        """Claim as `read` does, and wait in the server while nothing is visible.
+
+        The connection is taken for the whole wait, and its open statement keeps VACUUM from cleaning up behind it: keep
+        the waits short. In a REPEATABLE READ transaction it does not see what is sent meanwhile.
+
+        Args:
+            queue_name: An existing queue.
+            vt: As for `read`.
+            qty: As for `read`.
+            max_poll_seconds: The longest wait, seconds, 1 or more.
+            poll_interval_ms: The pause between two looks, milliseconds, 1 or more.
+            conditional: As for `read`.
+
+        Returns:
+            1 to `qty` messages as soon as there are any, lowest `msg_id` first; empty when the time is over.
+
+        Raises:
+            ArgumentError: A number is out of range. Nothing was claimed.
+
+        Source: PGMQ 1.13.0 `pgmq.read_with_poll`; differences in sql/pgmq/README.md.
+        """
+        return await self._runner.run(
+            pgmq.read_with_poll(
+                queue_name, vt, qty, max_poll_seconds, poll_interval_ms, conditional
+            )
+        )
 
     async def pop(self, queue_name: str, qty: int = 1) -> list[Message]:
         """Take up to `qty` visible messages and delete them at once.

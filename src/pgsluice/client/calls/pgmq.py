@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
+from psycopg.types.json import Jsonb
+
 from pgsluice.client.calls.call import Call, column, nothing, record, scalar
 from pgsluice.client.calls.payload import json_parameter
-from pgsluice.client.records import Message, QueueInfo, QueueMetrics
+from pgsluice.client.records import Message, QueueInfo, QueueMetrics, RoutingMatch, TopicBinding
 from pgsluice.errors import ArgumentError
 
 INTEGER_MAX = 2**31 - 1
@@ -16,6 +18,10 @@ INTEGER_MAX = 2**31 - 1
 
 def create(queue_name: str) -> Call[None]:
     return Call("select pgmq.create(%s::text)", (queue_name,), nothing, queue_name)
+
+
+def create_unlogged(queue_name: str) -> Call[None]:
+    return Call("select pgmq.create_unlogged(%s::text)", (queue_name,), nothing, queue_name)
 
 
 def drop_queue(queue_name: str) -> Call[bool]:
@@ -71,20 +77,7 @@ def send_batch(
         sql = "select pgmq.send_batch(%s::text, %s::jsonb[], %s::jsonb[], %s::timestamptz)"
     else:
         sql = "select pgmq.send_batch(%s::text, %s::jsonb[], %s::jsonb[], %s::integer)"
-    if not msgs:
-        raise ArgumentError("messages is empty; send at least one")
-    if headers is not None and len(headers) != len(msgs):
-        raise ArgumentError(
-            f"there are {len(headers)} headers for {len(msgs)} messages; give one for each, None for none"
-        )
-    parameters = (
-        queue_name,
-        [json_parameter(msg, f"messages[{i}]") for i, msg in enumerate(msgs)],
-        None
-        if headers is None
-        else [json_parameter(header, f"headers[{i}]") for i, header in enumerate(headers)],
-        _delay(delay),
-    )
+    parameters = (queue_name, *_batch(msgs, headers), _delay(delay))
     return Call(sql, parameters, column, queue_name)
 
 
@@ -105,6 +98,35 @@ def read(
         own_transaction_sql="select message.* "
         "from pg_catalog.set_config('synchronous_commit', 'off', true), "
         "pgmq.read(%s::text, %s::integer, %s::integer, %s::jsonb) as message "
+        "order by message.msg_id",
+    )
+
+
+def read_with_poll(
+    queue_name: str,
+    vt: int,
+    qty: int,
+    max_poll_seconds: int,
+    poll_interval_ms: int,
+    conditional: dict[str, Any] | None = None,
+) -> Call[list[Message]]:
+    parameters = (
+        queue_name,
+        _whole(vt, "vt", 0),
+        _whole(qty, "qty", 1),
+        _whole(max_poll_seconds, "max_poll_seconds", 1),
+        _whole(poll_interval_ms, "poll_interval_ms", 1),
+        json_parameter(conditional, "conditional"),
+    )
+    return Call(
+        "select * from pgmq.read_with_poll("
+        "%s::text, %s::integer, %s::integer, %s::integer, %s::integer, %s::jsonb)",
+        parameters,
+        record(Message),
+        queue_name,
+        own_transaction_sql="select message.* "
+        "from pg_catalog.set_config('synchronous_commit', 'off', true), pgmq.read_with_poll("
+        "%s::text, %s::integer, %s::integer, %s::integer, %s::integer, %s::jsonb) as message "
         "order by message.msg_id",
     )
 
@@ -162,6 +184,80 @@ def set_vt_batch(
         sql = "select * from pgmq.set_vt(%s::text, %s::bigint[], %s::integer)"
     parameters = (queue_name, _msg_ids(msg_ids), _point(vt, "vt"))
     return Call(sql, parameters, record(Message), queue_name)
+
+
+def bind_topic(pattern: str, queue_name: str) -> Call[None]:
+    sql: LiteralString = "select pgmq.bind_topic(%s::text, %s::text)"
+    return Call(sql, (pattern, queue_name), nothing)
+
+
+def unbind_topic(pattern: str, queue_name: str) -> Call[bool]:
+    sql: LiteralString = "select pgmq.unbind_topic(%s::text, %s::text)"
+    return Call(sql, (pattern, queue_name), scalar)
+
+
+def test_routing(routing_key: str) -> Call[list[RoutingMatch]]:
+    sql: LiteralString = "select * from pgmq.test_routing(%s::text)"
+    return Call(sql, (routing_key,), record(RoutingMatch))
+
+
+def list_topic_bindings(queue_name: str | None) -> Call[list[TopicBinding]]:
+    if queue_name is None:
+        return Call("select * from pgmq.list_topic_bindings()", (), record(TopicBinding))
+    sql: LiteralString = "select * from pgmq.list_topic_bindings(%s::text)"
+    return Call(sql, (queue_name,), record(TopicBinding))
+
+
+def send_topic(routing_key: str, msg: Any, headers: Any = None, delay: int = 0) -> Call[int]:
+    parameters = (
+        routing_key,
+        Jsonb(None) if msg is None else json_parameter(msg, "message"),  # it takes no SQL null
+        json_parameter(headers, "headers"),
+        _whole(delay, "delay", 0),
+    )
+    sql: LiteralString = "select pgmq.send_topic(%s::text, %s::jsonb, %s::jsonb, %s::integer)"
+    return Call(sql, parameters, scalar)
+
+
+def send_batch_topic(
+    routing_key: str,
+    msgs: Sequence[Any],
+    headers: Sequence[Any] | None = None,
+    delay: int | datetime | None = None,
+) -> Call[dict[str, list[int]]]:
+    sql: LiteralString
+    if isinstance(delay, datetime):
+        sql = (
+            "select * from pgmq.send_batch_topic("
+            "%s::text, %s::jsonb[], %s::jsonb[], %s::timestamptz)"
+        )
+    else:
+        sql = "select * from pgmq.send_batch_topic(%s::text, %s::jsonb[], %s::jsonb[], %s::integer)"
+    return Call(sql, (routing_key, *_batch(msgs, headers), _delay(delay)), _ids_by_queue)
+
+
+def _ids_by_queue(rows: Sequence[tuple[Any, ...]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for queue_name, msg_id in rows:
+        found.setdefault(queue_name, []).append(msg_id)
+    return found
+
+
+def _batch(
+    msgs: Sequence[Any], headers: Sequence[Any] | None
+) -> tuple[list[Any], list[Any] | None]:
+    if not msgs:
+        raise ArgumentError("messages is empty; send at least one")
+    if headers is not None and len(headers) != len(msgs):
+        raise ArgumentError(
+            f"there are {len(headers)} headers for {len(msgs)} messages; give one for each, None for none"
+        )
+    return (
+        [json_parameter(msg, f"messages[{i}]") for i, msg in enumerate(msgs)],
+        None
+        if headers is None
+        else [json_parameter(header, f"headers[{i}]") for i, header in enumerate(headers)],
+    )
 
 
 def _delay(delay: int | datetime | None) -> int | datetime:

@@ -5,29 +5,20 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now timestamptz := clock_timestamp();
+    v_queue text := pgmq.format_table_name(queue_name, 'q');
 begin
     return query execute format(
-        $query$
-        with claimed as materialized (
-            select queued.msg_id
-            from pgmq.%1$I as queued
-            where queued.vt <= $1
-            order by queued.msg_id
-            limit $2
-            for update skip locked
-        ),
+        'with claimed as materialized (%1$s),
         popped as (
-            delete from pgmq.%1$I as queued
-            using claimed
-            where queued.msg_id = claimed.msg_id
+            delete from pgmq.%2$I as queued
+            where queued.msg_id = any (array(select claimed.msg_id from claimed))
             returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
                 queued.message, queued.headers
         )
-        select * from popped order by popped.msg_id
-        $query$,
-        pgmq.format_table_name(queue_name, 'q')
+        select * from popped order by popped.msg_id',
+        pgmq._claim_sql(v_queue, v_now), v_queue
     )
-    using v_now, qty;
+    using v_now, qty, null::jsonb;
 end;
 $$;
 

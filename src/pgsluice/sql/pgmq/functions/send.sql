@@ -1,5 +1,6 @@
--- The form with headers and a time does the work; the others fill in what they leave out. They count delays
--- from clock_timestamp(): now() is the start of the transaction, where a delay would already be partly spent.
+-- The form with headers and a time does the work; the others fill in what they leave out. Without a
+-- delay a message is visible from now() on, the start of the transaction, which is when it was enqueued: that makes it
+-- ready and not deferred (README.md), and nobody sees it before the commit anyway.
 create or replace function pgmq.send(queue_name text, msg jsonb, headers jsonb, delay timestamptz)
 returns setof bigint
 language plpgsql
@@ -24,7 +25,7 @@ returns setof bigint
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send(queue_name, msg, null::jsonb, clock_timestamp());
+    select pgmq.send(queue_name, msg, null::jsonb, now());
 $$;
 
 comment on function pgmq.send(text, jsonb) is
@@ -37,7 +38,7 @@ returns setof bigint
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send(queue_name, msg, headers, clock_timestamp());
+    select pgmq.send(queue_name, msg, headers, now());
 $$;
 
 comment on function pgmq.send(text, jsonb, jsonb) is
@@ -50,7 +51,7 @@ returns setof bigint
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send(queue_name, msg, null::jsonb, clock_timestamp() + make_interval(secs => delay));
+    select pgmq.send(queue_name, msg, null::jsonb, pgmq._visible_from(delay));
 $$;
 
 comment on function pgmq.send(text, jsonb, integer) is
@@ -76,7 +77,7 @@ returns setof bigint
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send(queue_name, msg, headers, clock_timestamp() + make_interval(secs => delay));
+    select pgmq.send(queue_name, msg, headers, pgmq._visible_from(delay));
 $$;
 
 comment on function pgmq.send(text, jsonb, jsonb, integer) is

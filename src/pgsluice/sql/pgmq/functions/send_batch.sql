@@ -4,23 +4,8 @@ returns setof bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    v_msgs_length integer := coalesce(array_length(msgs, 1), 0);
-    v_headers_length integer := coalesce(array_length(headers, 1), 0);
 begin
-    if v_msgs_length = 0 then
-        raise exception using
-            message = 'msgs cannot be NULL or empty',
-            hint = 'send at least one message';
-    end if;
-    if headers is not null and v_headers_length <> v_msgs_length then
-        raise exception using
-            message = format(
-                'headers array length (%s) must match msgs array length (%s)', v_headers_length, v_msgs_length
-            ),
-            hint = 'give one element of headers for each message, null for none';
-    end if;
-
+    perform pgmq._validate_batch_params(msgs, headers);
     -- The ids follow the array because the rows are inserted in its order. A null array of headers has no
     -- elements, and unnest fills the shorter side with nulls.
     return query execute format(
@@ -45,7 +30,7 @@ returns setof bigint
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send_batch(queue_name, msgs, null::jsonb[], clock_timestamp());
+    select pgmq.send_batch(queue_name, msgs, null::jsonb[], now());
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[]) is
@@ -58,7 +43,7 @@ returns setof bigint
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send_batch(queue_name, msgs, headers, clock_timestamp());
+    select pgmq.send_batch(queue_name, msgs, headers, now());
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], jsonb[]) is
@@ -71,7 +56,7 @@ returns setof bigint
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send_batch(queue_name, msgs, null::jsonb[], clock_timestamp() + make_interval(secs => delay));
+    select pgmq.send_batch(queue_name, msgs, null::jsonb[], pgmq._visible_from(delay));
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], integer) is
@@ -97,7 +82,7 @@ returns setof bigint
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send_batch(queue_name, msgs, headers, clock_timestamp() + make_interval(secs => delay));
+    select pgmq.send_batch(queue_name, msgs, headers, pgmq._visible_from(delay));
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], jsonb[], integer) is

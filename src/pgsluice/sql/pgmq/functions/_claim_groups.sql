@@ -1,0 +1,114 @@
+-- The messages that a reader of groups gets, locked, in the order of its strategy: 'fill' takes the messages of the group
+-- with the oldest head, then those of the next; 'round' the first of each group, then the second of each; 'head' the first
+-- of each.
+--
+-- A group is delivered from its head on, up to the first message that is not visible, or that another transaction has
+-- locked: nothing overtakes a message of its group. The lock on the head row keeps others out of the group until this
+-- transaction ends, and then its vt does. A head that another transaction has locked passes its group over.
+--
+-- Calls: _has_fifo_index, _next_groups, _group_runs, _lock_runs. Locks rows of the queue's table; never waits.
+create or replace function pgmq._claim_groups(queue_table text, due_by timestamptz, qty integer, strategy text)
+returns bigint[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+-- Each query here wants the first rows of an index. Without statistics, as of a queue just filled, the planner would rather
+-- read all of the table and sort it.
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    -- More than wanted, as others may hold the first ones just now.
+    v_spare constant integer := 16;
+    v_indexed boolean := pgmq._has_fifo_index(queue_table);
+    v_wanted integer := qty;
+    v_seen bigint[] := '{}';
+    v_walked_to bigint;
+    v_ended boolean := false;
+    v_keys bigint[] := '{}';
+    v_heads bigint[] := '{}';
+    v_take integer;
+    v_runs record;
+    v_expected bigint[];
+    v_locked bigint[];
+    v_locked_keys bigint[];
+    v_held_keys bigint[] := '{}';
+    v_held bigint[] := '{}';
+    v_claimed bigint[] := '{}';
+begin
+    while v_wanted > 0 loop
+        if cardinality(v_heads) = 0 then
+            exit when v_ended;
+            select g.seen, g.walked_to, g.ended, g.keys, g.heads
+            into v_seen, v_walked_to, v_ended, v_keys, v_heads
+            from pgmq._next_groups(
+                queue_table, due_by, least(v_wanted::bigint + v_spare, 2147483647)::integer, v_indexed,
+                v_seen, v_walked_to, v_ended
+            ) as g;
+            continue;
+        end if;
+
+        v_take := v_wanted;
+        if strategy = 'fill' then
+            -- As many groups as fill it, and no more: a head that is locked and not returned is one that nobody gets.
+            v_runs := pgmq._group_runs(
+                queue_table, due_by, v_keys[:v_wanted], v_heads[:v_wanted], v_wanted, strategy, v_indexed
+            );
+            v_take := coalesce(v_runs.places[cardinality(v_runs.places)], 0);
+            v_expected := v_heads[:v_take];
+        end if;
+        execute format(
+            'select coalesce(array_agg(locked.msg_id order by locked.msg_id), ''{}'')
+             from (
+                select q.msg_id
+                from pgmq.%I as q
+                where q.msg_id = any ($1) and q.vt <= $2
+                order by q.msg_id
+                limit $3
+                for update skip locked
+             ) as locked',
+            queue_table
+        )
+        into v_locked
+        using v_heads, due_by, v_take;
+        -- Fewer than asked for, and all the others are held by somebody: v_locked[v_take] is null, and none is left.
+        select coalesce(array_agg(g.key order by g.head) filter (where g.head = any (v_locked)), '{}'),
+            coalesce(array_agg(g.key order by g.head) filter (where g.head > v_locked[v_take]), '{}'),
+            coalesce(array_agg(g.head order by g.head) filter (where g.head > v_locked[v_take]), '{}')
+        into v_locked_keys, v_keys, v_heads
+        from unnest(v_keys, v_heads) as g (key, head);
+        continue when cardinality(v_locked) = 0;
+
+        if strategy = 'fill' then
+            if v_locked <> v_expected then
+                v_runs := pgmq._group_runs(
+                    queue_table, due_by, v_locked_keys, v_locked, v_wanted, strategy, v_indexed
+                );
+            end if;
+            v_claimed := v_claimed || pgmq._lock_runs(queue_table, due_by, v_runs.msg_ids, v_runs.places);
+            v_wanted := qty - cardinality(v_claimed);
+        else
+            v_held_keys := v_held_keys || v_locked_keys;
+            v_held := v_held || v_locked;
+            v_wanted := qty - cardinality(v_held);
+        end if;
+    end loop;
+
+    if strategy = 'round' and v_wanted > 0 and cardinality(v_held) > 0 then
+        select array_agg(g.key order by g.head), array_agg(g.head order by g.head)
+        into v_held_keys, v_held
+        from unnest(v_held_keys, v_held) as g (key, head);
+        v_runs := pgmq._group_runs(queue_table, due_by, v_held_keys, v_held, qty, strategy, v_indexed);
+        return pgmq._lock_runs(queue_table, due_by, v_runs.msg_ids, v_runs.places);
+    end if;
+    return case
+        when strategy = 'fill' then v_claimed
+        else array(select head from unnest(v_held) as head order by head)
+    end;
+end;
+$$;
+
+comment on function pgmq._claim_groups(text, timestamptz, integer, text) is
+    'Lock up to qty messages of groups whose head is visible; returns their ids in the order of the strategy.';
+revoke execute on function pgmq._claim_groups(text, timestamptz, integer, text) from public;
+grant execute on function pgmq._claim_groups(text, timestamptz, integer, text) to sluice_admin, sluice_reader;

@@ -1,0 +1,29 @@
+create or replace function pgmq.bind_topic(pattern text, queue_name text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pgmq.validate_topic_pattern(pattern);
+    if coalesce(queue_name, '') = '' then
+        raise exception using
+            message = 'queue_name cannot be NULL or empty',
+            hint = 'name the queue that gets the messages';
+    end if;
+    perform from pgmq.meta as m where m.queue_name = bind_topic.queue_name;
+    if not found then
+        raise exception using
+            message = format('Queue "%s" does not exist. Create the queue first using pgmq.create()', queue_name),
+            hint = 'look at pgmq.list_queues() for the ones there are; upper and lower case count';
+    end if;
+
+    insert into pgmq.topic_bindings (pattern, queue_name)
+    values (bind_topic.pattern, bind_topic.queue_name)
+    on conflict on constraint topic_bindings_unique_pattern_queue do nothing;
+end;
+$$;
+
+comment on function pgmq.bind_topic(text, text) is
+    'Send messages whose routing key matches the pattern to the queue; twice does no harm.';
+revoke execute on function pgmq.bind_topic(text, text) from public;
+grant execute on function pgmq.bind_topic(text, text) to sluice_admin;

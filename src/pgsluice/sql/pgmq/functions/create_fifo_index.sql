@@ -1,0 +1,39 @@
+-- Not a part of create: every send would pay for it, also to queues that nobody reads by groups.
+create or replace function pgmq.create_fifo_index(queue_name text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue text := pgmq.format_table_name(queue_name, 'q');
+    v_key text := pgmq._fifo_key_sql(v_queue);
+begin
+    perform pgmq.acquire_queue_lock(queue_name);
+    if exists (
+        select
+        from pg_index as i
+        join pg_class as c on c.oid = i.indexrelid
+        join pg_am as a on a.oid = c.relam
+        where c.relnamespace = 'pgmq'::regnamespace
+          and c.relname = v_queue || '_fifo_idx'
+          and a.amname = 'gin'
+    ) then
+        -- PGMQ's own, of a queue that was adopted: no query can use it.
+        execute format('drop index pgmq.%I', v_queue || '_fifo_idx');
+    end if;
+    execute format(
+        'create index if not exists %I on pgmq.%I ((%s), msg_id)', v_queue || '_fifo_idx', v_queue, v_key
+    );
+    -- What was read and is not finished, in each group: few, and _next_groups must find them among any number of others.
+    if to_regclass(format('pgmq.%I', v_queue || '_fifo_read_idx')) is null then
+        execute format(
+            'create index %I on pgmq.%I ((%s), msg_id) where read_ct > 0', v_queue || '_fifo_read_idx', v_queue, v_key
+        );
+    end if;
+end;
+$$;
+
+comment on function pgmq.create_fifo_index(text) is
+    'Let the read_grouped functions find a group''s messages by an index, instead of reading the whole queue at each call.';
+revoke execute on function pgmq.create_fifo_index(text) from public;
+grant execute on function pgmq.create_fifo_index(text) to sluice_admin;

@@ -1,0 +1,24 @@
+create or replace function pgmq.create_fifo_indexes_all()
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_name text;
+begin
+    for v_queue_name in select m.queue_name from pgmq.meta as m order by m.queue_name
+    loop
+        -- A queue dropped at this moment, or broken by hand, must not keep the others from theirs.
+        begin
+            perform pgmq.create_fifo_index(v_queue_name);
+        exception
+            when undefined_table then
+                raise warning 'queue % has no table and is left out', v_queue_name;
+        end;
+    end loop;
+end;
+$$;
+
+comment on function pgmq.create_fifo_indexes_all() is 'Call create_fifo_index for every queue, by name.';
+revoke execute on function pgmq.create_fifo_indexes_all() from public;
+grant execute on function pgmq.create_fifo_indexes_all() to sluice_admin;

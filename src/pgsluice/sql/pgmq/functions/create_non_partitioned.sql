@@ -1,0 +1,14 @@
+create or replace function pgmq.create_non_partitioned(queue_name text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pgmq._create_queue(queue_name, is_unlogged => false);
+end;
+$$;
+
+comment on function pgmq.create_non_partitioned(text) is
+    'The same as create.';
+revoke execute on function pgmq.create_non_partitioned(text) from public;
+grant execute on function pgmq.create_non_partitioned(text) to sluice_admin;

@@ -1,0 +1,16 @@
+-- Faster, as its messages are in no log: a crash of the server, or the promotion of a standby, empties the queue. The
+-- archive is logged and stays, and the ids go on: _create_queue.sql says how.
+create or replace function pgmq.create_unlogged(queue_name text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pgmq._create_queue(queue_name, is_unlogged => true);
+end;
+$$;
+
+comment on function pgmq.create_unlogged(text) is
+    'Create a work queue that a crash empties, and its archive, which it does not; keeps the kind of a queue that exists.';
+revoke execute on function pgmq.create_unlogged(text) from public;
+grant execute on function pgmq.create_unlogged(text) to sluice_admin;

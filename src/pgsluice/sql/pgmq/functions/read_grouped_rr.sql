@@ -1,0 +1,14 @@
+create or replace function pgmq.read_grouped_rr(queue_name text, vt integer, qty integer)
+returns setof pgmq.message_record
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query select * from pgmq._read_groups(pgmq.format_table_name(queue_name, 'q'), vt, qty, 'round');
+end;
+$$;
+
+comment on function pgmq.read_grouped_rr(text, integer, integer) is
+    'Claim up to qty messages of FIFO groups, one of each group by turns, and hide them for vt seconds; in the order of the turns.';
+revoke execute on function pgmq.read_grouped_rr(text, integer, integer) from public;
+grant execute on function pgmq.read_grouped_rr(text, integer, integer) to sluice_admin, sluice_reader;

@@ -1,0 +1,29 @@
+-- The snapshot of the caller's statement stays open for the whole wait: see read_with_poll.
+create or replace function pgmq.read_grouped_rr_with_poll(
+    queue_name text, vt integer, qty integer, max_poll_seconds integer default 5, poll_interval_ms integer default 100
+)
+returns setof pgmq.message_record
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    -- Null waits until something comes.
+    v_deadline timestamptz := clock_timestamp() + make_interval(secs => max_poll_seconds);
+    v_pause interval := make_interval(secs => greatest(poll_interval_ms, 1) / 1000.0);
+begin
+    perform pgmq.format_table_name(queue_name, 'q'); -- for its errors, also when nothing is looked at
+    -- The deadline comes before the first look, as in PGMQ: with 0 seconds nothing is ever returned.
+    while v_deadline is null or clock_timestamp() < v_deadline
+    loop
+        return query select * from pgmq.read_grouped_rr(queue_name, vt, qty);
+        exit when found;
+        perform pg_sleep_for(least(v_pause, v_deadline - clock_timestamp()));
+    end loop;
+end;
+$$;
+
+comment on function pgmq.read_grouped_rr_with_poll(text, integer, integer, integer, integer) is
+    'Like read_grouped_rr, but look every poll_interval_ms until something comes or max_poll_seconds are over; with 0 seconds nothing is returned.';
+revoke execute on function pgmq.read_grouped_rr_with_poll(text, integer, integer, integer, integer) from public;
+grant execute on function pgmq.read_grouped_rr_with_poll(text, integer, integer, integer, integer)
+    to sluice_admin, sluice_reader;

@@ -1,0 +1,45 @@
+create or replace function pgmq.validate_routing_key(routing_key text)
+returns boolean
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if coalesce(routing_key, '') = '' then
+        raise exception using
+            message = 'routing_key cannot be NULL or empty',
+            hint = 'use words joined by dots, like orders.created';
+    end if;
+    if length(routing_key) > 255 then
+        raise exception using
+            message = format('routing_key length cannot exceed 255 characters, got %s characters', length(routing_key)),
+            hint = 'use at most 255 characters';
+    end if;
+    if routing_key !~ '^[a-zA-Z0-9._-]+$' then
+        raise exception using
+            message = format('routing_key contains invalid characters. Only alphanumeric, dots, hyphens, and underscores are allowed. Got: %s', routing_key),
+            hint = 'use words joined by dots, like orders.created';
+    end if;
+    if routing_key like '.%' then
+        raise exception using
+            message = format('routing_key cannot start with a dot. Got: %s', routing_key),
+            hint = 'leave out the first dot';
+    end if;
+    if routing_key like '%.' then
+        raise exception using
+            message = format('routing_key cannot end with a dot. Got: %s', routing_key),
+            hint = 'leave out the last dot';
+    end if;
+    if routing_key like '%..%' then
+        raise exception using
+            message = format('routing_key cannot contain consecutive dots. Got: %s', routing_key),
+            hint = 'put a word between the dots';
+    end if;
+    return true;
+end;
+$$;
+
+comment on function pgmq.validate_routing_key(text) is
+    'True, or an error that says why this cannot be a routing key.';
+revoke execute on function pgmq.validate_routing_key(text) from public;
+grant execute on function pgmq.validate_routing_key(text) to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;

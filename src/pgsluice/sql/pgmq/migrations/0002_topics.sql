@@ -1,0 +1,23 @@
+-- breaking: no
+create table pgmq.topic_bindings (
+    pattern text not null,
+    queue_name text not null
+        constraint topic_bindings_meta_queue_name_fk references pgmq.meta (queue_name) on delete cascade,
+    bound_at timestamptz not null default now(),
+    -- Compiled once, when it is bound: each routed message is matched against all of them.
+    compiled_regex text generated always as (
+        '^'
+        || replace(
+            replace(regexp_replace(pattern, '([.+?{}()|\[\]\\^$])', '\\\1', 'g'), '*', '[^.]+'),
+            '#', '.*'
+        )
+        || '$'
+    ) stored,
+    constraint topic_bindings_unique_pattern_queue unique (pattern, queue_name)
+);
+comment on table pgmq.topic_bindings is 'Which queues get the messages whose routing key matches a pattern.';
+create index idx_topic_bindings_covering on pgmq.topic_bindings (pattern) include (queue_name, compiled_regex);
+
+grant select on pgmq.topic_bindings to sluice_writer, sluice_reader, sluice_monitor;
+grant select, insert, update, delete on pgmq.topic_bindings to sluice_admin;
+grant select on pgmq.topic_bindings to pg_monitor;
