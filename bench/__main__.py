@@ -22,12 +22,12 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.systems import System, systems
-from bench.workloads import read_invisible, send_read
+from bench.workloads import notify, read_invisible, send_read
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import SluiceError
 
 RESULTS = Path(__file__).parent / "results"
-WORKLOADS = {"send_read": send_read, "read_invisible": read_invisible}
+WORKLOADS = {"send_read": send_read, "read_invisible": read_invisible, "notify": notify}
 SETTINGS = ("server_version", "synchronous_commit", "fsync", "shared_buffers", "wal_level")
 
 Rates = dict[

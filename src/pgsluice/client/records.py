@@ -89,6 +89,21 @@ class RoutingMatch:
 
 
 @dataclass(frozen=True, slots=True)
+class NotifyThrottle:
+    """How a queue announces new messages.
+
+    Attributes:
+        throttle_interval_ms: Milliseconds between two notifications, at least; 0: every statement that sends notifies.
+        last_notified_at: When the last notification was asked for; it goes out when its sender commits. The year 1970
+            when there was none since the interval was set.
+    """
+
+    queue_name: str
+    throttle_interval_ms: int
+    last_notified_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """An event of a log.
 

@@ -12,9 +12,10 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.client._async.groups import AsyncGroupReaders
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._async.topics import AsyncTopics
-from pgsluice.client.calls import pgmq, sluice
+from pgsluice.client.calls import notify, pgmq, sluice
 from pgsluice.client.records import (
     Message,
+    NotifyThrottle,
     QueueInfo,
     QueueMetrics,
 )
@@ -357,3 +358,60 @@ class AsyncWorkQueue(AsyncGroupReaders, AsyncTopics):
         Source: `sluice.release`.
         """
         return await self._runner.run(sluice.release(queue_name, msg_id, read_ct, delay))
+
+    async def enable_notify_insert(
+        self, queue_name: str, *, throttle_interval_ms: int = 250
+    ) -> None:
+        """Notify listeners of new messages, when they are committed; enabled again, it only sets the interval.
+
+        Listen on `pgmq.q_<name in lower case>.INSERT`, or on the same with the name as it was created; the payload is
+        empty. A notification says: look again. It may be missing (a message sent less than an interval after the last
+        notification has none of its own, one that becomes visible later has none at that time, and none is sent while
+        the server's queue of notifications is half full), and it may come twice. So a listener reads until the queue
+        is empty, again one interval later, and from time to time without any notification.
+
+        The first time, it waits for open transactions that send to the queue, and new ones wait for it.
+
+        Args:
+            queue_name: An existing queue, in the upper and lower case of its creation.
+            throttle_interval_ms: Milliseconds between two notifications, at least; 0: every statement that sends
+                notifies.
+
+        Raises:
+            ArgumentError: The interval is negative or not whole.
+            ServerError: The queue does not exist, or not in this spelling.
+
+        Source: PGMQ 1.13.0 `pgmq.enable_notify_insert`; differences in sql/pgmq/README.md.
+        """
+        await self._runner.run(notify.enable_notify_insert(queue_name, throttle_interval_ms))
+
+    async def disable_notify_insert(self, queue_name: str) -> None:
+        """Notify nobody of new messages any more; do nothing when nobody was, or when the queue does not exist.
+
+        It waits for open transactions that use the queue, and others wait for it.
+
+        Source: PGMQ 1.13.0 `pgmq.disable_notify_insert`.
+        """
+        await self._runner.run(notify.disable_notify_insert(queue_name))
+
+    async def update_notify_insert(self, queue_name: str, *, throttle_interval_ms: int) -> None:
+        """Change how often listeners are notified at most, without a lock on the queue; the next message notifies.
+
+        Args:
+            queue_name: A queue that notifies, in the upper and lower case of its creation.
+            throttle_interval_ms: As for `enable_notify_insert`.
+
+        Raises:
+            ArgumentError: The interval is negative or not whole.
+            ServerError: The queue does not exist, or does not notify; the message says which.
+
+        Source: PGMQ 1.13.0 `pgmq.update_notify_insert`.
+        """
+        await self._runner.run(notify.update_notify_insert(queue_name, throttle_interval_ms))
+
+    async def list_notify_insert_throttles(self) -> list[NotifyThrottle]:
+        """Return every queue that notifies, by name.
+
+        Source: PGMQ 1.13.0 `pgmq.list_notify_insert_throttles`.
+        """
+        return await self._runner.run(notify.list_notify_insert_throttles())

@@ -1,0 +1,23 @@
+-- The upper case keeps it apart from all tables of queues, whose names are folded. A table that PGMQ made may have a
+-- name of up to 63 bytes, to which nothing can be added.
+create or replace function pgmq._notify_sequence(queue_name text)
+returns text
+language plpgsql
+immutable
+strict
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_table text := pgmq.format_table_name(queue_name, 'q')::name;
+begin
+    if octet_length(v_table) > 63 - octet_length('_NOTIFY') then
+        v_table := 'q_' || md5(v_table);
+    end if;
+    return format('pgmq.%I', v_table || '_NOTIFY');
+end;
+$$;
+
+comment on function pgmq._notify_sequence(text) is
+    'The sequence that says when and by whom the listeners of a queue were last notified; quoted, with its schema.';
+revoke execute on function pgmq._notify_sequence(text) from public;
+grant execute on function pgmq._notify_sequence(text) to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;
