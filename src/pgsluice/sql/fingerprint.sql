@@ -1,5 +1,5 @@
--- The catalog of the three schemas as sorted lines of text. Tables of users' queues and logs are left out: they are
--- data. So is the ledger's content; that it is complete is checked apart.
+-- The catalog of the three schemas as sorted lines of text. Tables and readers of users' queues and logs are left out:
+-- they are data. So is the ledger's content; that it is complete is checked apart.
 with
 ours as (
     select n.oid, n.nspname, n.nspowner, n.nspacl
@@ -56,6 +56,7 @@ line (kind, name, content) as (
         )
     from pg_catalog.pg_proc as p
     join ours on ours.oid = p.pronamespace
+    where not (ours.nspname = 'pgmq' and p.proname ~ '^q_')
     union all
     select 'default grant', ours.nspname::text,
         pg_catalog.format('for %s on %s acl %s', pg_catalog.pg_get_userbyid(a.defaclrole), a.defaclobjtype, a.defaclacl)

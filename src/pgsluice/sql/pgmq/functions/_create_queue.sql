@@ -11,7 +11,7 @@
  * (2 cores, PostgreSQL 18, one session of psycopg, 1,000 sends, median of five, 2026-11-21). Rejected: skipping or
  * replacing the archive's older row, as either loses a message; looking for the highest id at each send.
  *
- * Calls: pgmq.acquire_queue_lock, pgmq.validate_queue_name, pgmq._grant_queue. Writes: pgmq.meta.
+ * Calls: pgmq.acquire_queue_lock, pgmq.validate_queue_name, pgmq._grant_queue, pgmq._create_reader. Writes: pgmq.meta.
  */
 create or replace function pgmq._create_queue(queue_name text, is_unlogged boolean)
 returns void
@@ -90,6 +90,10 @@ begin
     on conflict do nothing;
 
     perform pgmq._grant_queue(queue_name);
+    -- Only where it is missing: replaced, every session would plan anew, and every service may create its queues when it starts.
+    if to_regproc(format('pgmq.%I', v_queue)) is null then
+        perform pgmq._create_reader(queue_name);
+    end if;
 end;
 $$;
 

@@ -3,22 +3,11 @@ returns setof pgmq.message_record
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    v_now timestamptz := clock_timestamp();
-    v_queue text := pgmq.format_table_name(queue_name, 'q');
 begin
     return query execute format(
-        'with claimed as materialized (%1$s),
-        popped as (
-            delete from pgmq.%2$I as queued
-            where queued.msg_id = any (array(select claimed.msg_id from claimed))
-            returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
-                queued.message, queued.headers
-        )
-        select * from popped order by popped.msg_id',
-        pgmq._claim_sql(v_queue, v_now), v_queue
+        'select * from pgmq.%I($1, null, $2, null, true)', pgmq._reader(queue_name)
     )
-    using v_now, qty, null::jsonb;
+    using clock_timestamp(), qty;
 end;
 $$;
 

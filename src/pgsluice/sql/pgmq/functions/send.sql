@@ -1,4 +1,4 @@
--- The form with headers and a time does the work; the others fill in what they leave out. Without a
+-- Each form does the whole work: one that called another took a third longer. Without a
 -- delay a message is visible from now() on, the start of the transaction, which is when it was enqueued: that makes it
 -- ready and not deferred (README.md), and nobody sees it before the commit anyway.
 create or replace function pgmq.send(queue_name text, msg jsonb, headers jsonb, delay timestamptz)
@@ -22,10 +22,16 @@ grant execute on function pgmq.send(text, jsonb, jsonb, timestamptz) to sluice_a
 
 create or replace function pgmq.send(queue_name text, msg jsonb)
 returns setof bigint
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send(queue_name, msg, null::jsonb, now());
+begin
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers) values ($1, $2, $3) returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using now(), msg, null::jsonb;
+end;
 $$;
 
 comment on function pgmq.send(text, jsonb) is
@@ -35,10 +41,16 @@ grant execute on function pgmq.send(text, jsonb) to sluice_admin, sluice_writer;
 
 create or replace function pgmq.send(queue_name text, msg jsonb, headers jsonb)
 returns setof bigint
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send(queue_name, msg, headers, now());
+begin
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers) values ($1, $2, $3) returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using now(), msg, headers;
+end;
 $$;
 
 comment on function pgmq.send(text, jsonb, jsonb) is
@@ -48,10 +60,16 @@ grant execute on function pgmq.send(text, jsonb, jsonb) to sluice_admin, sluice_
 
 create or replace function pgmq.send(queue_name text, msg jsonb, delay integer)
 returns setof bigint
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send(queue_name, msg, null::jsonb, pgmq._visible_from(delay));
+begin
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers) values ($1, $2, $3) returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using pgmq._visible_from(delay), msg, null::jsonb;
+end;
 $$;
 
 comment on function pgmq.send(text, jsonb, integer) is
@@ -61,10 +79,16 @@ grant execute on function pgmq.send(text, jsonb, integer) to sluice_admin, sluic
 
 create or replace function pgmq.send(queue_name text, msg jsonb, delay timestamptz)
 returns setof bigint
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send(queue_name, msg, null::jsonb, delay);
+begin
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers) values ($1, $2, $3) returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using delay, msg, null::jsonb;
+end;
 $$;
 
 comment on function pgmq.send(text, jsonb, timestamptz) is
@@ -74,10 +98,16 @@ grant execute on function pgmq.send(text, jsonb, timestamptz) to sluice_admin, s
 
 create or replace function pgmq.send(queue_name text, msg jsonb, headers jsonb, delay integer)
 returns setof bigint
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send(queue_name, msg, headers, pgmq._visible_from(delay));
+begin
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers) values ($1, $2, $3) returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using pgmq._visible_from(delay), msg, headers;
+end;
 $$;
 
 comment on function pgmq.send(text, jsonb, jsonb, integer) is

@@ -1,0 +1,276 @@
+"""What a read costs, and what it gives: ready messages and those that have become due, by msg_id."""
+
+import pytest
+
+from pgsluice import schema
+from support import rows, value, wait_until
+
+
+def ids(connection, call):
+    return [row[0] for row in rows(connection, f"select * from {call}")]
+
+
+@pytest.fixture
+def six(connection, queue):
+    connection.execute(
+        "select pgmq.send_batch('orders', array['1', '2', '3', '4', '5', '6']::jsonb[])"
+    )
+
+
+def entries_read(connection, index):
+    """How many entries of an index were read so far, dead ones included."""
+    connection.execute("select pg_stat_force_next_flush()")
+    return value(
+        connection,
+        f"select idx_tup_read from pg_stat_user_indexes where indexrelname = '{index}'",
+    )
+
+
+def rows_scanned(connection):
+    """How many rows of the queue were read without an index."""
+    connection.execute("select pg_stat_force_next_flush()")
+    return value(
+        connection, "select seq_tup_read from pg_stat_user_tables where relname = 'q_orders'"
+    )
+
+
+def test_a_message_sent_without_delay_is_ready_and_one_with_delay_is_deferred(connection, queue):
+    connection.execute("select pgmq.send('orders', '1'::jsonb)")
+    connection.execute("select pgmq.send('orders', '2'::jsonb, 0)")
+    connection.execute("select pgmq.send('orders', '3'::jsonb, 60)")
+    connection.execute("select pgmq.send_batch('orders', array['4']::jsonb[])")
+
+    assert rows(connection, "select msg_id, vt <= enqueued_at from pgmq.q_orders order by 1") == [
+        (1, True),
+        (2, True),
+        (3, False),
+        (4, True),
+    ]
+
+
+def test_due_messages_come_among_the_ready_ones_by_id(connection, six):
+    connection.execute("select pgmq.set_vt('orders', array[2, 5], 0)")
+
+    assert ids(connection, "pgmq.read('orders', 30, 1)") == [1]
+    assert ids(connection, "pgmq.read('orders', 30, 3)") == [2, 3, 4]
+    assert ids(connection, "pgmq.pop('orders', 9)") == [5, 6]
+
+
+def test_a_lapsed_claim_comes_back_before_later_messages(connection, six):
+    connection.execute("select pgmq.read('orders', 0, 3)")
+
+    assert ids(connection, "pgmq.read('orders', 30, 4)") == [1, 2, 3, 4]
+
+
+def test_a_condition_holds_for_due_messages_too(connection, six):
+    connection.execute("select pgmq.set_vt('orders', array[2, 5], 0)")
+
+    assert ids(connection, "pgmq.read('orders', 30, 9, '5')") == [5]
+    assert ids(connection, "pgmq.read('orders', 30, 9, '3')") == [3]
+
+
+def test_more_than_a_thousand_due_messages_are_all_delivered_once(connection, queue):
+    connection.execute(
+        "insert into pgmq.q_orders (vt, enqueued_at, message) select now() - n * interval '1 ms', now() - interval '1 h', '1' from generate_series(1, 3500) as n"
+    )
+
+    delivered = []
+    while batch := ids(connection, "pgmq.read('orders', 30, 700)"):
+        assert batch == sorted(batch)
+        delivered += batch
+
+    assert sorted(delivered) == list(range(1, 3501))
+
+
+def test_two_readers_share_due_messages_without_waiting(database, connection, six):
+    connection.execute("select pgmq.set_vt('orders', array[1, 2, 3], 0)")
+    with database.connect(autocommit=False) as first, database.connect() as second:
+        second.execute("set lock_timeout = '100ms'")
+        assert ids(first, "pgmq.read('orders', 30, 2)") == [1, 2]
+        # The first also holds the ready ones that it looked at, until it commits.
+        assert ids(second, "pgmq.read('orders', 30, 9)") == [3, 6]
+        first.commit()
+        assert ids(second, "pgmq.read('orders', 30, 9)") == [4, 5]
+
+
+@pytest.mark.parametrize("invisible", [0, 100_000])
+@pytest.mark.parametrize("call", ["pgmq.read('orders', 30, 1)", "pgmq.pop('orders')"])
+def test_what_it_reads_is_what_it_returns_whatever_is_in_front(connection, queue, invisible, call):
+    connection.execute(
+        "insert into pgmq.q_orders (vt, message) select now() + interval '1 day', '1' from generate_series(1, %s)",
+        (invisible,),
+    )
+    connection.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[100]))")
+    connection.execute("analyze pgmq.q_orders")
+    before = {
+        index: entries_read(connection, index)
+        for index in ("q_orders_ready_idx", "q_orders_vt_idx", "q_orders_pkey")
+    }
+    scanned = rows_scanned(connection)
+
+    for number in range(1, 11):
+        assert ids(connection, call) == [invisible + number]
+
+    read = {index: entries_read(connection, index) - before[index] for index in before}
+    # Each looks at the entries that those before it left dead, at ten at most.
+    assert 10 <= read["q_orders_ready_idx"] <= 10 * 11, read
+    assert read["q_orders_vt_idx"] == 0, read
+    assert 10 <= read["q_orders_pkey"] <= 3 * 10, read
+    assert rows_scanned(connection) == scanned
+
+
+@pytest.mark.parametrize("messages", [0, 100_000])
+def test_its_plans_use_the_indexes_at_any_size(database, connection, queue, messages, server):
+    if server.version != 15:
+        pytest.skip(
+            "auto_explain, which shows plans of statements in functions, is with Debian's server only"
+        )
+    connection.execute(
+        "insert into pgmq.q_orders (vt, message) select now(), '1' from generate_series(1, %s)",
+        (messages,),
+    )
+    connection.execute("select pgmq.send('orders', '1'::jsonb)")
+    plans = []
+    connection.add_notice_handler(lambda notice: plans.append(notice.message_primary))
+    connection.execute("load 'auto_explain'")
+    connection.execute("set auto_explain.log_min_duration = 0")
+    connection.execute("set auto_explain.log_nested_statements = on")
+    connection.execute("set client_min_messages = log")
+
+    connection.execute("select * from pgmq.read('orders', 30, 2)")
+    connection.execute("select pgmq.set_vt('orders', 1, 0)")
+    connection.execute("select * from pgmq.read('orders', 30, 2)")
+    connection.execute("select * from pgmq.pop('orders', 2)")
+
+    connection.execute("set client_min_messages = notice")
+    text = "\n".join(plans)
+    assert "Scan using q_orders_ready_idx" in text, text
+    assert "Scan using q_orders_vt_idx" in text, text
+    assert "using q_orders_pkey" in text, text
+    assert "Seq Scan" not in text, text
+    assert "Bitmap" not in text, text
+
+
+def test_due_messages_are_found_by_their_index(connection, queue):
+    connection.execute(
+        "insert into pgmq.q_orders (vt, enqueued_at, message) select now(), now() - interval '1 s', '1' from generate_series(1, 5000)"
+    )
+    connection.execute("analyze pgmq.q_orders")
+    scanned = rows_scanned(connection)
+    before = entries_read(connection, "q_orders_vt_idx")
+
+    assert len(ids(connection, "pgmq.read('orders', 30, 1)")) == 1
+
+    # The first one, and the thousand that are sorted.
+    assert 1 <= entries_read(connection, "q_orders_vt_idx") - before <= 1_002
+    assert rows_scanned(connection) == scanned
+
+
+def test_an_empty_poll_reads_nothing(connection, queue):
+    connection.execute(
+        "insert into pgmq.q_orders (vt, message) select now() + interval '1 day', '1' from generate_series(1, 50000)"
+    )
+    before = entries_read(connection, "q_orders_vt_idx")
+
+    assert ids(connection, "pgmq.read('orders', 30, 10)") == []
+
+    assert entries_read(connection, "q_orders_vt_idx") - before <= 1
+    assert rows_scanned(connection) == 0
+
+
+DEAD = 300_000
+
+
+@pytest.fixture
+def held(database, connection, queue):
+    """A queue whose first 300,000 messages are deleted, and a snapshot that keeps their index entries."""
+    connection.execute(
+        "select count(*) from pgmq.send_batch('orders', array_fill('1'::jsonb, array[%s]))", [DEAD]
+    )
+    with database.connect(autocommit=False) as holder:
+        holder.execute("set transaction isolation level repeatable read")
+        holder.execute("select from pgmq.meta")
+        connection.execute("delete from pgmq.q_orders")
+        yield holder
+        holder.rollback()
+
+
+def send(connection, count=1):
+    return ids(
+        connection,
+        f"pgmq.send_batch('orders', array_fill('1'::jsonb, array[{count}]))",
+    )
+
+
+def test_a_held_snapshot_makes_it_begin_where_it_last_found_something(connection, held):
+    first, *others = send(connection, 50)
+    assert ids(connection, "pgmq.read('orders', 30, 1)") == [first]
+    before = entries_read(connection, "q_orders_ready_idx")
+
+    for msg_id in others[:10]:
+        assert ids(connection, "pgmq.read('orders', 30, 1)") == [msg_id]
+
+    # Without a head each of the ten reads 300,000 dead entries; with it, the thousand that it stays behind.
+    assert entries_read(connection, "q_orders_ready_idx") - before < DEAD
+
+
+def test_the_head_hides_what_commits_late_for_ten_seconds_at_most(database, connection, held):
+    with database.connect(autocommit=False) as late:
+        (late_id,) = send(late)
+        send(connection, 3_000)
+        # By now the head is past the message that is not committed yet.
+        while ids(connection, "pgmq.pop('orders', 100)"):
+            pass
+        late.commit()
+
+    found: list[int] = []
+    wait_until(
+        lambda: bool(found.extend(ids(connection, "pgmq.read('orders', 30, 1)")) or found),
+        "the message that was committed late",
+        deadline_s=15,
+    )
+    assert found == [late_id]
+
+
+def test_the_head_hides_nothing_that_is_due(connection, held):
+    first, second = send(connection, 2)
+    assert ids(connection, "pgmq.read('orders', 30, 1)") == [first]
+    assert ids(connection, "pgmq.read('orders', 30, 1)") == [second]
+
+    connection.execute("select pgmq.set_vt('orders', %s, 0)", [first])
+
+    assert ids(connection, "pgmq.read('orders', 30, 1)") == [first]
+
+
+def test_a_queue_that_is_created_again_has_a_head_of_its_own(connection, held):
+    send(connection, 2)
+    ids(connection, "pgmq.read('orders', 30, 2)")
+    held.rollback()
+
+    connection.execute("select pgmq.drop_queue('orders')")
+    connection.execute("select pgmq.create('orders')")
+
+    assert send(connection) == [1]
+    assert ids(connection, "pgmq.read('orders', 30, 1)") == [1]
+
+
+def test_an_installation_replaces_every_reader(database, connection, queue):
+    connection.execute(
+        "comment on function pgmq.q_orders(timestamptz, interval, integer, jsonb, boolean) is 'old'"
+    )
+
+    schema.install(connection)
+
+    comment = "select obj_description('pgmq.q_orders'::regproc, 'pg_proc')"
+    assert value(connection, comment) != "old"
+
+
+def test_it_belongs_to_the_owner_of_the_schema_and_readers_may_run_it(connection, queue):
+    assert rows(
+        connection,
+        """select pg_get_userbyid(p.proowner) = pg_get_userbyid(n.nspowner), p.prosecdef,
+                  has_function_privilege('sluice_reader', p.oid, 'execute'),
+                  has_function_privilege('sluice_writer', p.oid, 'execute')
+           from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
+           where p.proname = 'q_orders'""",
+    ) == [(True, False, True, False)]
