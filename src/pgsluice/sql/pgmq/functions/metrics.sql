@@ -11,25 +11,25 @@ begin
         $query$
         select
             $1,
-            count(*),
-            extract(epoch from now() - max(queued.enqueued_at))::integer,
-            extract(epoch from now() - min(queued.enqueued_at))::integer,
+            counted.length,
+            extract(epoch from now() - counted.newest)::integer,
+            extract(epoch from now() - counted.oldest)::integer,
             -- Ids handed out, rolled back ones included; 0 before the first.
-            (select case when ids.is_called then ids.last_value else 0 end from pgmq.%2$I as ids),
+            (select case when ids.is_called then ids.last_value else 0 end from pgmq.%I as ids),
             now(),
-            count(*) filter (where queued.vt <= now()),
+            counted.visible,
             null::bigint
-        from pgmq.%1$I as queued
+        from pgmq._count($2, now()) as counted
         $query$,
-        v_queue, v_queue || '_msg_id_seq'
+        v_queue || '_msg_id_seq'
     )
-    using queue_name
+    using queue_name, v_queue
     into v_result;
     return v_result;
 end;
 $$;
 
 comment on function pgmq.metrics(text) is
-    'Length, visible length, ages in seconds (null when empty) and ids handed out of one queue.';
+    'Length, visible length, ages in seconds (null when empty) and ids handed out of one queue; lengths beyond 5,000 are estimates.';
 revoke execute on function pgmq.metrics(text) from public;
 grant execute on function pgmq.metrics(text) to sluice_admin, sluice_reader, sluice_monitor;

@@ -1,0 +1,98 @@
+"""How far off the count of a long queue may be."""
+
+import pytest
+
+from support import rows, value
+
+
+def counted(connection):
+    ((length, visible, oldest, newest),) = rows(
+        connection, "select * from pgmq._count('q_orders', now())"
+    )
+    return length, visible, oldest, newest
+
+
+def exact(connection):
+    ((length, visible),) = rows(
+        connection, "select count(*), count(*) filter (where vt <= now()) from pgmq.q_orders"
+    )
+    return length, visible
+
+
+def fill(connection, messages):
+    connection.execute(
+        "select count(*) from pgmq.send_batch('orders', array_fill('1'::jsonb, array[%s]))",
+        [messages],
+    )
+
+
+@pytest.mark.parametrize("messages", [0, 1, 4_999, 5_000])
+def test_up_to_five_thousand_are_counted(connection, queue, messages):
+    if messages:
+        fill(connection, messages)
+    connection.execute("delete from pgmq.q_orders where msg_id % 7 = 0")
+    connection.execute("select pgmq.set_vt('orders', array[1, 2, 3], 60)")
+
+    assert counted(connection)[:2] == exact(connection)
+
+
+def test_a_queue_read_from_its_beginning_is_counted_to_the_last_message(connection, queue):
+    fill(connection, 50_000)
+    connection.execute("delete from pgmq.q_orders where msg_id <= 20011")
+
+    assert counted(connection)[:2] == exact(connection) == (29_989, 29_989)
+
+
+@pytest.mark.parametrize(
+    ("what", "edges"),
+    [
+        ("update pgmq.q_orders set vt = now() + interval '1 h' where msg_id <= 12345", 1),
+        (
+            "update pgmq.q_orders set vt = now() + interval '1 h' where msg_id between 9999 and 77777",
+            2,
+        ),
+        ("delete from pgmq.q_orders where msg_id between 2 and 70000", 2),
+        ("delete from pgmq.q_orders where msg_id % 3 = 0", 0),
+        ("delete from pgmq.q_orders where msg_id % 20000 < 9000", 9),
+    ],
+)
+def test_it_is_off_by_a_sixty_fourth_of_the_ids_for_each_edge(connection, queue, what, edges):
+    fill(connection, 100_000)
+    connection.execute(what)
+
+    length, visible, _, _ = counted(connection)
+
+    # One percent more, for gaps whose period and that of the places beat.
+    allowed = edges * 100_000 / 64 + 1_000
+    assert abs(length - exact(connection)[0]) <= allowed
+    assert abs(visible - exact(connection)[1]) <= allowed
+
+
+def test_it_never_says_fewer_than_it_has_seen(connection, queue):
+    fill(connection, 1_000_000)
+    connection.execute("delete from pgmq.q_orders where msg_id between 6001 and 999999")
+
+    assert counted(connection)[0] >= 5_001
+
+
+def test_the_ages_are_those_of_the_first_and_the_last_message(connection, queue):
+    fill(connection, 6_000)
+    connection.execute(
+        "update pgmq.q_orders set enqueued_at = '2026-01-01 00:00Z' where msg_id = 1"
+    )
+    connection.execute(
+        "update pgmq.q_orders set enqueued_at = '2026-01-02 00:00Z' where msg_id = 6000"
+    )
+
+    _, _, oldest, newest = counted(connection)
+
+    assert oldest.isoformat() == "2026-01-01T00:00:00+00:00"
+    assert newest.isoformat() == "2026-01-02T00:00:00+00:00"
+
+
+def test_a_monitor_may_count_without_reading_messages(connection, queue):
+    fill(connection, 6_000)
+
+    connection.execute("set role sluice_monitor")
+
+    assert value(connection, "select queue_length from pgmq.metrics('orders')") == 6_000
