@@ -5,26 +5,22 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_queue text := pgmq.format_table_name(queue_name, 'q');
+    v_counted record;
     v_result pgmq.metrics_result;
 begin
+    select * into v_counted from pgmq._count(v_queue, now());
+    v_result.queue_name := queue_name;
+    v_result.queue_length := v_counted.length;
+    v_result.newest_msg_age_sec := extract(epoch from now() - v_counted.newest);
+    v_result.oldest_msg_age_sec := extract(epoch from now() - v_counted.oldest);
+    -- Ids handed out, rolled back ones included; 0 before the first.
     execute format(
-        $query$
-        select
-            $1,
-            counted.length,
-            extract(epoch from now() - counted.newest)::integer,
-            extract(epoch from now() - counted.oldest)::integer,
-            -- Ids handed out, rolled back ones included; 0 before the first.
-            (select case when ids.is_called then ids.last_value else 0 end from pgmq.%I as ids),
-            now(),
-            counted.visible,
-            null::bigint
-        from pgmq._count($2, now()) as counted
-        $query$,
-        v_queue || '_msg_id_seq'
+        'select case when ids.is_called then ids.last_value else 0 end from pgmq.%I as ids', v_queue || '_msg_id_seq'
     )
-    using queue_name, v_queue
-    into v_result;
+    into v_result.total_messages;
+    v_result.scrape_time := now();
+    v_result.queue_visible_length := v_counted.visible;
+    v_result.default_partition_length := null;
     return v_result;
 end;
 $$;
