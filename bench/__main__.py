@@ -21,13 +21,28 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from bench.place import Place
 from bench.systems import System, systems
-from bench.workloads import notify, read_invisible, send_read
+from bench.workloads import (
+    groups,
+    held_snapshot,
+    metrics,
+    notify,
+    read_invisible,
+    send_read,
+)
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import SluiceError
 
 RESULTS = Path(__file__).parent / "results"
-WORKLOADS = {"send_read": send_read, "read_invisible": read_invisible, "notify": notify}
+WORKLOADS = {
+    "send_read": send_read,
+    "read_invisible": read_invisible,
+    "groups": groups,
+    "metrics": metrics,
+    "notify": notify,
+    "held_snapshot": held_snapshot,
+}
 SETTINGS = ("server_version", "synchronous_commit", "fsync", "shared_buffers", "wal_level")
 
 Rates = dict[
@@ -40,11 +55,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--workload",
-        choices=WORKLOADS,
+        choices=[*WORKLOADS, "all"],
         default="send_read",
-        help="which question (default send_read)",
+        help="which question (default send_read); all takes about an hour",
     )
-    parser.add_argument("--repeats", type=int, default=5, help="measurements of each (default 5)")
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        help="measurements of each (default 5; held_snapshot takes three minutes each, and 1)",
+    )
     parser.add_argument(
         "--synchronous-commit",
         choices=["on", "off"],
@@ -55,12 +74,14 @@ def main() -> int:
     arguments = parser.parse_args()
     console = Console()
     try:
-        report = run(systems(), arguments.workload, arguments.repeats, arguments.synchronous_commit)
+        for workload in WORKLOADS if arguments.workload == "all" else [arguments.workload]:
+            repeats = arguments.repeats or getattr(WORKLOADS[workload], "REPEATS", 5)
+            report = run(systems(), workload, repeats, arguments.synchronous_commit)
+            console.print(table(report))
+            console.print(f"wrote {write(report, arguments.out)}")
     except SluiceError as error:
         console.print(f"bench: {error}", markup=False)
         return 3
-    console.print(table(report))
-    console.print(f"wrote {write(report, arguments.out)}")
     return 0
 
 
@@ -85,14 +106,14 @@ def run(
         server = EmbeddedServer(folder / "data", options={"synchronous_commit": synchronous_commit})
         server.start()
         stack.callback(server.stop, "immediate")
-        connections = {}
+        places = {}
         for number, system in enumerate(contestants):
             with psycopg.connect(server.url(), autocommit=True) as connection:
                 connection.execute(f"create database bench_{number}")
             connection = psycopg.connect(server.url(f"bench_{number}"), autocommit=True)
-            connections[system.name] = stack.enter_context(connection)
+            places[system.name] = Place(stack.enter_context(connection), server)
             system.install(connection)
-        rates = measured(connections, WORKLOADS[workload], repeats)
+        rates = measured(places, WORKLOADS[workload], repeats)
         shown = connection.execute(
             "select name, current_setting(name) from pg_settings where name = any (%s)",
             [list(SETTINGS)],
@@ -113,16 +134,17 @@ def run(
     }
 
 
-def measured(connections: dict[str, psycopg.Connection[Any]], workload: Any, repeats: int) -> Rates:
+def measured(places: dict[str, Place], workload: Any, repeats: int) -> Rates:
     """Ask by turns, and begin with another system each time, so that a drift hits all alike."""
-    names = list(connections)
+    names = list(places)
     rates: Rates = {question.name: {name: [] for name in names} for question in workload.QUESTIONS}
-    for repetition in track(range(repeats + 1), "measuring"):
+    warm_ups = int(getattr(workload, "WARM_UP", True))
+    for repetition in track(range(repeats + warm_ups), "measuring"):
         for question in workload.QUESTIONS:
             first = repetition % len(names)
             for name in names[first:] + names[:first]:
-                rate = workload.measure(connections[name], question)
-                if repetition > 0:  # the first only warms caches and plans
+                rate = workload.measure(places[name], question)
+                if repetition >= warm_ups:  # the first only warms caches and plans
                     rates[question.name][name].append(rate)
     return rates
 

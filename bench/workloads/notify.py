@@ -9,6 +9,8 @@ from typing import Any
 
 import psycopg
 
+from bench.place import Place
+
 TITLE = "Messages a second that are sent to a queue that notifies, one session"
 UNIT = "messages a second: of the median round of a repetition, median of the repetitions"
 QUEUE = "bench"
@@ -47,12 +49,13 @@ QUESTIONS = tuple(
 )
 
 
-def measure(connection: psycopg.Connection[Any], question: Question) -> float:
+def measure(place: Place, question: Question) -> float:
     """Ask one question on a new queue.
 
     Returns:
         Messages a second.
     """
+    connection = place.connection
     connection.execute("select pgmq.create(%s)", [QUEUE])
     try:
         if question.throttle_interval_ms is not None:

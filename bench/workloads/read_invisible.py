@@ -5,9 +5,8 @@ from __future__ import annotations
 import statistics
 import time
 from dataclasses import dataclass
-from typing import Any
 
-import psycopg
+from bench.place import Place
 
 TITLE = "Reads a second, one session"
 UNIT = "reads a second: of the median read of a repetition, median of the repetitions"
@@ -47,22 +46,23 @@ QUESTIONS = tuple(
 )
 
 
-def measure(connection: psycopg.Connection[Any], question: Question) -> float:
+def measure(place: Place, question: Question) -> float:
     """Ask one question; its queue is filled the first time and kept.
 
     Returns:
         Reads a second, from the median read.
     """
+    connection = place.connection
     queue = f"{question.front.replace(' ', '_')}_{question.qty}"
     made = connection.execute("select to_regclass(%s)", [f"pgmq.q_{queue}"]).fetchone()
     if made == (None,):
         connection.execute("select pgmq.create(%s)", [queue])
-        connection.execute(FILL[question.front].format(queue=queue))  # type: ignore[arg-type]
+        connection.execute(FILL[question.front].format(queue=queue))
         if question.qty:
             connection.execute(
                 "select pgmq.send_batch(%s, array_fill('{}'::jsonb, array[%s]))", [queue, VISIBLE]
             )
-        connection.execute(f"vacuum analyze pgmq.q_{queue}")  # type: ignore[arg-type]
+        connection.execute(f"vacuum analyze pgmq.q_{queue}")
         connection.execute("checkpoint")
     times = []
     for _ in range(READS):

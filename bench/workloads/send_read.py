@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
+import re
+import subprocess
+import tempfile
 from dataclasses import dataclass
-from typing import Any
 
-import psycopg
+from bench.place import Place
+from pgsluice.embedded import EmbeddedServer
+from pgsluice.errors import EmbeddedServerError
 
-TITLE = "Messages a second, one session"
+TITLE = "Messages a second through SQL, one session of pgbench with prepared statements"
 UNIT = "messages a second, median of the repetitions"
 QUEUE = "bench"
 MESSAGE = json.dumps({"order": 4711, "state": "paid", "note": "x" * 60})  # about 100 bytes
 BATCH = 100
-SINGLES = 1_000  # messages of a question that sends or reads them one by one
-BATCHED = 20_000  # messages of a question that sends or reads them by the hundred
+SINGLES = 3_000  # messages of a question that sends or reads them one by one
+BATCHED = 30_000  # messages of a question that sends or reads them by the hundred
 
 
 @dataclass(frozen=True)
@@ -25,75 +27,100 @@ class Question:
 
     Attributes:
         name: What the table of results calls it.
-        messages: How many it sends, or reads and deletes.
-        filled: How many messages are in the queue when it begins.
-        run: Does it.
+        script: What pgbench runs again and again.
+        messages: How many it sends, or reads and deletes, in all.
+        each: How many at a time.
+        reads: Whether the queue is filled before, and must have lost them after.
     """
 
     name: str
+    script: str
     messages: int
-    filled: int
-    run: Callable[[psycopg.Connection[Any], int], None]
-
-
-def send_1(connection: psycopg.Connection[Any], messages: int) -> None:
-    for _ in range(messages):
-        connection.execute("select pgmq.send(%s, %s::jsonb)", [QUEUE, MESSAGE])
-
-
-def send_100(connection: psycopg.Connection[Any], messages: int) -> None:
-    batch = [MESSAGE] * BATCH
-    for _ in range(messages // BATCH):
-        connection.execute("select pgmq.send_batch(%s, %s::jsonb[])", [QUEUE, batch])
-
-
-def read_delete_1(connection: psycopg.Connection[Any], messages: int) -> None:
-    for _ in range(messages):
-        ((msg_id,),) = connection.execute(
-            "select msg_id from pgmq.read(%s, 60, 1)", [QUEUE]
-        ).fetchall()
-        connection.execute("select pgmq.delete(%s, %s::bigint)", [QUEUE, msg_id])
-
-
-def read_delete_100(connection: psycopg.Connection[Any], messages: int) -> None:
-    for _ in range(messages // BATCH):
-        rows = connection.execute(
-            "select msg_id, message from pgmq.read(%s, 60, %s)", [QUEUE, BATCH]
-        ).fetchall()
-        ids = [row[0] for row in rows]
-        deleted = connection.execute(
-            "select pgmq.delete(%s, %s::bigint[])", [QUEUE, ids]
-        ).fetchall()
-        if len(deleted) != BATCH:
-            raise RuntimeError(f"{len(deleted)} of {BATCH} messages were deleted")
+    each: int
+    reads: bool
 
 
 QUESTIONS = (
-    Question("send(1)", SINGLES, 0, send_1),
-    Question(f"send_batch({BATCH})", BATCHED, 0, send_100),
-    Question("read(1) + delete(1)", SINGLES, 2 * SINGLES, read_delete_1),
-    Question(f"read({BATCH}) + delete({BATCH})", BATCHED, 2 * BATCHED, read_delete_100),
+    Question(
+        "send(1)",
+        f"select pgmq.send('{QUEUE}', '{MESSAGE}'::jsonb);",
+        SINGLES,
+        1,
+        reads=False,
+    ),
+    Question(
+        f"send_batch({BATCH})",
+        f"select count(*) from pgmq.send_batch('{QUEUE}', array_fill('{MESSAGE}'::jsonb, array[{BATCH}]));",
+        BATCHED,
+        BATCH,
+        reads=False,
+    ),
+    Question(
+        "read(1) + delete(1)",
+        f"select msg_id from pgmq.read('{QUEUE}', 60, 1) \\gset\n"
+        f"select pgmq.delete('{QUEUE}', (:msg_id)::bigint);",
+        SINGLES,
+        1,
+        reads=True,
+    ),
+    Question(
+        f"read({BATCH}) + delete({BATCH})",
+        f"select array_agg(msg_id) as ids from pgmq.read('{QUEUE}', 60, {BATCH}) \\gset\n"
+        f"select count(*) from pgmq.delete('{QUEUE}', (:ids)::bigint[]);",
+        BATCHED,
+        BATCH,
+        reads=True,
+    ),
+    Question("pop(1)", f"select msg_id from pgmq.pop('{QUEUE}');", SINGLES, 1, reads=True),
 )
 
 
-def measure(connection: psycopg.Connection[Any], question: Question) -> float:
+def measure(place: Place, question: Question) -> float:
     """Ask one question on a new queue.
 
     Returns:
         Messages a second.
+
+    Raises:
+        RuntimeError: The queue does not hold what it must hold afterwards.
     """
+    connection = place.connection
     connection.execute("select pgmq.create(%s)", [QUEUE])
+    filled = 2 * question.messages if question.reads else 0
     try:
-        if question.filled:
+        if filled:
             connection.execute(
-                "select pgmq.send_batch(%s, array_fill(%s::jsonb, array[%s]))",
-                [QUEUE, MESSAGE, question.filled],
+                "select count(*) from pgmq.send_batch(%s, array_fill(%s::jsonb, array[%s]))",
+                [QUEUE, MESSAGE, filled],
             )
         # So that neither autovacuum nor the WAL of the filling runs inside the time of the question.
         connection.execute(f"vacuum analyze pgmq.q_{QUEUE}")
         connection.execute("checkpoint")
-        begin = time.perf_counter()
-        question.run(connection, question.messages)
-        return question.messages / (time.perf_counter() - begin)
+        transactions = question.messages // question.each
+        per_second = pgbench(place.server, connection.info.dbname, question.script, transactions)
+        (left,) = connection.execute(f"select count(*) from pgmq.q_{QUEUE}").fetchone() or (None,)
+        if left != question.messages:
+            raise RuntimeError(f"{question.name} left {left} messages, not {question.messages}")
+        return per_second * question.each
     finally:
         connection.execute("select pgmq.drop_queue(%s)", [QUEUE])
+
+
+def pgbench(server: EmbeddedServer, database: str, script: str, transactions: int) -> float:
+    """Run a script in one session so many times; return how often a second, without connecting."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+        file.write(script + "\n")
+        file.flush()
+        done = subprocess.run(
+            [
+                str(server.bin_dir / "pgbench"), "--no-vacuum", "--protocol=prepared",
+                f"--transactions={transactions}", f"--file={file.name}", server.url(database),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+    found = re.search(r"^tps = ([0-9.]+)", done.stdout, re.MULTILINE)
+    if done.returncode != 0 or found is None:
+        raise EmbeddedServerError(f"pgbench failed; it says: {done.stderr.strip()[-500:]}")
+    return float(found[1])

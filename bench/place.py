@@ -1,0 +1,23 @@
+"""Where a question is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from pgsluice.embedded import EmbeddedServer
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database with one system.
+
+    Attributes:
+        connection: To it, in autocommit mode.
+        server: Where it is, for who needs another connection or a program.
+    """
+
+    connection: psycopg.Connection[Any]
+    server: EmbeddedServer
