@@ -40,4 +40,7 @@ def test_finding_by_id_does_not_scan(large, buffers):
     large.execute("analyze sluice.dead_letter")
 
     assert buffers("select * from sluice.get_messages('large', array[77, 222222, 410000])") < 40
-    assert len(rows(large, "select * from sluice.get_messages('large', array[77, 222222, 410000])")) == 3
+    assert (
+        len(rows(large, "select * from sluice.get_messages('large', array[77, 222222, 410000])"))
+        == 3
+    )

@@ -9,11 +9,12 @@ def start(connection, arguments):
 
 
 def finish(connection, replay_id):
-    while not value(
-        connection, "select finished from sluice.continue_replay(%s, 2)", replay_id
-    ):
+    while not value(connection, "select finished from sluice.continue_replay(%s, 2)", replay_id):
         pass
-    return [row[0] for row in rows(connection, "select message -> 'n' from pgmq.q_again order by msg_id")]
+    return [
+        row[0]
+        for row in rows(connection, "select message -> 'n' from pgmq.q_again order by msg_id")
+    ]
 
 
 @pytest.mark.parametrize(
