@@ -45,13 +45,14 @@ def test_an_empty_archive_is_finished_at_once(orders):
     assert finish(orders, start(orders, "'again'")) == []
 
 
-def test_what_is_archived_later_is_not_replayed(orders):
+def test_what_is_archived_later_is_not_replayed_also_below_what_is_archived(orders):
+    orders.execute("select pgmq.archive('orders', 8)")
     replay_id = start(orders, "'orders', 'again'")
-    orders.execute("select pgmq.archive('orders', array[6, 8]::bigint[])")
+    orders.execute("select pgmq.archive('orders', array[6, 9]::bigint[])")
     # As one whose transaction began before the replay did would be dated.
-    orders.execute("update pgmq.a_orders set archived_at = '2026-01-01 00:00+00' where msg_id = 8")
+    orders.execute("update pgmq.a_orders set archived_at = '2026-01-01 00:00+00' where msg_id = 9")
 
-    assert finish(orders, replay_id) == [1, 2, 3, 4]
+    assert finish(orders, replay_id) == [1, 2, 3, 4, 8]
 
 
 def test_a_replay_into_its_own_queue_ends_though_what_it_sends_is_archived_again(orders):
