@@ -167,6 +167,18 @@ def test_archived_messages_are_replayed_by_a_filter_in_steps(queue, orders):
     assert queue("replay", "orders", "--all") == "2503 messages sent again\n"
 
 
+def test_progress_is_shown_on_a_terminal_and_beside_the_output(queue, orders, monkeypatch):
+    for arguments in (["--all"], ["--all", "--dead"]):
+        monkeypatch.delenv("FORCE_COLOR", raising=False)
+        assert queue("replay", "orders", *arguments, errors=True) == ""
+    orders.execute("select pgmq.read('orders', 600, 9)")
+    orders.execute("select sluice.reject('orders', 7, 1, 'bad')")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    assert "3/3" in queue("replay", "orders", "--all", errors=True)
+    assert "1/1" in queue("replay", "orders", "--all", "--dead", errors=True)
+    assert json.loads(queue("replay", "orders", "--all", "--json"))["replayed"] == 3
+
+
 def test_an_interrupted_replay_is_continued(queue, orders, monkeypatch):
     orders.execute(
         "insert into pgmq.a_orders (msg_id, vt) select n, now() from generate_series(1001, 2500) as n"
@@ -182,6 +194,15 @@ def test_an_interrupted_replay_is_continued(queue, orders, monkeypatch):
         patch.setattr(WorkQueue, "continue_replay", interrupted)
         said = queue("replay", "orders", "--all", "--into", "again", code=1, errors=True)
 
+    assert "replay 1 is one of queue 'orders'" in queue(
+        "replay", "again", "--continue", "1", code=2, errors=True
+    )
+    assert "say what to send" in queue(
+        "replay", "orders", "--continue", "1", "--into", "orders", code=2, errors=True
+    )
+    assert "replay 9 does not exist" in queue(
+        "replay", "orders", "--continue", "9", code=3, errors=True
+    )
     found = re.search(r"sent 1000; go on with `pgsluice queue (replay orders --continue 1)`", said)
     assert found
     assert json.loads(queue(*found[1].split(), "--json")) == {"replay_id": 1, "replayed": 1503}

@@ -131,7 +131,7 @@ def replay(
     """
     matching = read_filter(conditional, conditional_headers, since, until)
     ways = (bool(ids), bool(matching) or everything, replay_id is not None)
-    if sum(ways) != 1 or (dead and replay_id is not None):
+    if sum(ways) != 1 or (replay_id is not None and (dead or target is not None)):
         raise click.UsageError(
             "say what to send: ids, a filter or --all, or --continue; and one of these only"
         )
@@ -200,6 +200,9 @@ def _replay(
     replay_id: int | None,
     as_json: bool,
 ) -> None:
+    for known in work.list_replays() if replay_id else ():
+        if known.replay_id == replay_id and known.queue_name.lower() != queue_name.lower():
+            raise click.UsageError(f"replay {replay_id} is one of queue {known.queue_name!r}")
     number = replay_id or work.start_replay(queue_name, target_queue_name=target, **matching)
     # What is left of one that was interrupted is not known.
     total = None if replay_id else work.count_messages
