@@ -18,7 +18,14 @@ def expired(connection):
 
 
 def maintain(connection, rows_max=10000):
-    return sorted(rows(connection, "select * from sluice._maintain_retention(%s)", rows_max))
+    found = sorted(rows(connection, "select * from sluice._maintain_retention(%s)", rows_max))
+    assert {task for task, *_ in found} <= {"retention"}
+    return [row[1:] for row in found]
+
+
+def deleted(name, count, *, more=False):
+    detail = f"{count} archived messages deleted"
+    return (name, True, f"{detail}; the next call goes on" if more else detail)
 
 
 def left(connection, name):
@@ -28,7 +35,7 @@ def left(connection, name):
 def test_what_is_older_than_the_retention_goes_and_nothing_else(expired):
     expired.execute("select pgmq.send('a', '{}'::jsonb)")
 
-    assert maintain(expired) == [("a", 6, False), ("b", 6, False)]
+    assert maintain(expired) == [deleted("a", 6), deleted("b", 6)]
     assert left(expired, "a") == left(expired, "b") == [7, 8, 9, 10]
     assert maintain(expired) == []
     assert value(expired, "select count(*) from pgmq.q_a") == 1
@@ -37,25 +44,25 @@ def test_what_is_older_than_the_retention_goes_and_nothing_else(expired):
 def test_an_archive_without_a_retention_is_kept(expired):
     expired.execute("select sluice.set_retention('a', null)")
 
-    assert maintain(expired) == [("b", 6, False)]
+    assert maintain(expired) == [deleted("b", 6)]
     assert len(left(expired, "a")) == 10
 
 
 def test_a_call_deletes_at_most_what_it_may_the_oldest_first_and_says_that_there_is_more(expired):
     expired.execute("select sluice.set_retention('b', null)")
 
-    assert maintain(expired, 4) == [("a", 4, True)]
+    assert maintain(expired, 4) == [deleted("a", 4, more=True)]
     assert left(expired, "a") == [5, 6, 7, 8, 9, 10]
-    assert maintain(expired, 4) == [("a", 2, False)]
+    assert maintain(expired, 4) == [deleted("a", 2)]
 
 
 def test_the_limit_is_for_all_queues_together_and_each_gets_its_turn(expired):
     first = set()
     for _ in range(40):
         with expired.transaction(force_rollback=True):
-            ((name, deleted, more),) = maintain(expired, 3)
-        assert (deleted, more) == (3, True)
-        first.add(name)
+            (done,) = maintain(expired, 3)
+        assert done == deleted(done[0], 3, more=True)
+        first.add(done[0])
 
     # By chance never, by a fixed order always, only one of them.
     assert first == {"a", "b"}
@@ -67,16 +74,40 @@ def test_rows_that_somebody_holds_are_left_for_the_next_call(database, expired):
         other.execute("select from pgmq.a_a where msg_id in (1, 2) for update")
         expired.execute("set lock_timeout = '100ms'")
 
-        assert maintain(expired) == [("a", 4, False)]
+        assert maintain(expired) == [deleted("a", 4)]
 
     assert left(expired, "a") == [1, 2, 7, 8, 9, 10]
-    assert maintain(expired) == [("a", 2, False)]
+    assert maintain(expired) == [deleted("a", 2)]
 
 
-def test_a_broken_queue_does_not_stop_the_others(expired):
-    expired.execute("drop table pgmq.a_a")
+def test_an_archive_that_somebody_changes_is_left_to_the_next_call_and_holds_up_nobody(
+    database, expired
+):
+    with database.connect(autocommit=False) as other:
+        other.execute("lock table pgmq.a_a in access exclusive mode")
 
-    assert maintain(expired) == [("b", 6, False)]
+        assert maintain(expired) == [
+            ("a", False, "the archive is in use; the next call tries again"),
+            deleted("b", 6),
+        ]
+
+    assert maintain(expired) == [deleted("a", 6)]
+
+
+def test_an_archive_that_cannot_be_cleaned_is_named_and_does_not_stop_the_others(expired):
+    expired.execute("create table public.note (msg_id bigint references pgmq.a_a)")
+    expired.execute("insert into public.note values (3)")
+    expired.execute("select pgmq.create('c'), sluice.set_retention('c', '1 hour')")
+    expired.execute("drop table pgmq.a_c")
+
+    (kept, gone, missing) = maintain(expired)
+    assert (kept[:2], gone, missing) == (
+        ("a", False),
+        deleted("b", 6),
+        ("c", False, 'relation "pgmq.a_c" does not exist'),
+    )
+    assert 'violates foreign key constraint "note_msg_id_fkey"' in kept[2]
+    assert len(left(expired, "a")) == 10
 
 
 def test_a_step_on_a_large_archive_costs_what_it_deletes(large, buffers):
