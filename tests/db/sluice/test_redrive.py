@@ -43,7 +43,7 @@ def test_a_queue_that_is_gone_is_named_and_the_dead_letter_stays(orders):
         orders.execute("select sluice.redrive('orders', array[1])")
 
     assert (caught.value.sqlstate, caught.value.diag.message_primary) == (
-        "QU004",
+        "QU005",
         "queue 'orders' does not exist",
     )
     assert rows(orders, "select msg_id from sluice.redrive('orders', array[1], 'again')") == [(1,)]

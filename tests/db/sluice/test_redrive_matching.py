@@ -45,5 +45,5 @@ def test_an_unknown_target_is_named_and_moves_nothing(letters):
     with pytest.raises(psycopg.Error) as caught:
         redriven(letters, "'orders', 'missing'")
 
-    assert caught.value.sqlstate == "QU004"
+    assert caught.value.sqlstate == "QU005"
     assert value(letters, "select count(*) from sluice.dead_letter") == 6

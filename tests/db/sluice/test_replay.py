@@ -77,7 +77,7 @@ def test_an_unknown_queue_is_named(orders, arguments):
     with pytest.raises(psycopg.Error) as caught:
         orders.execute(f"select sluice.replay({arguments})")
 
-    assert caught.value.sqlstate == "QU004"
+    assert caught.value.sqlstate == "QU005"
     assert caught.value.diag.message_primary == "queue 'missing' does not exist"
 
 

@@ -29,8 +29,8 @@ def test_the_retention_goes_with_the_queue(orders):
 @pytest.mark.parametrize(
     ("arguments", "sqlstate", "message"),
     [
-        ("'missing', '1 day'", "QU004", "queue 'missing' does not exist"),
-        ("'missing', null", "QU004", "queue 'missing' does not exist"),
+        ("'missing', '1 day'", "QU005", "queue 'missing' does not exist"),
+        ("'missing', null", "QU005", "queue 'missing' does not exist"),
         ("'orders', '-1 day'", "22023", "archive_retention is negative: -1 days"),
         ("'orders', '300000 years'", "22008", "timestamp out of range"),
     ],

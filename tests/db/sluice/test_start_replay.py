@@ -79,7 +79,7 @@ def test_an_unknown_queue_is_named(orders, arguments):
     with pytest.raises(psycopg.Error) as caught:
         start(orders, arguments)
 
-    assert caught.value.sqlstate == "QU004"
+    assert caught.value.sqlstate == "QU005"
 
 
 def test_an_admin_replays_without_being_superuser_and_nobody_else(orders, as_member):

@@ -16,7 +16,7 @@ begin
     limit 1;
     if not found then
         raise exception using
-            errcode = 'QU004',
+            errcode = 'QU005',
             message = format('queue %L does not exist', queue_name),
             hint = format('create it with pgmq.create(%L), or look at pgmq.list_queues()', queue_name);
     end if;
