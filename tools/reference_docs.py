@@ -24,7 +24,10 @@ ABOUT = {
     "pgq": "Event logs. Names, arguments, columns and messages are PgQ's.",
     "sluice": "What neither PGMQ nor PgQ has.",
 }
-PYTHON = ("WorkQueue", "EventLog", "QueueWorker", "Ticker", "Retry", "Settings", "Message", "Event")
+PYTHON = (
+    *("WorkQueue", "EventLog", "QueueWorker", "Ticker", "Retry", "Settings", "Message", "Event"),
+    *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
+)
 FUNCTIONS = """
 select p.proname, pg_get_function_identity_arguments(p.oid), pg_get_function_result(p.oid),
     obj_description(p.oid, 'pg_proc'),

@@ -1,9 +1,11 @@
 """Message queues and event logs inside PostgreSQL, and an exact way from them into the lake."""
 
 from pgsluice.client import (
+    ArchiveRetention,
     AsyncEventLog,
     AsyncWorkQueue,
     ConsumerInfo,
+    DeadLetter,
     Event,
     EventLog,
     LogInfo,
@@ -11,7 +13,12 @@ from pgsluice.client import (
     NotifyThrottle,
     QueueInfo,
     QueueMetrics,
+    Redriven,
+    Replay,
+    Replayed,
+    ReplayStep,
     RoutingMatch,
+    StoredMessage,
     TopicBinding,
     WorkQueue,
 )
@@ -21,9 +28,11 @@ from pgsluice.settings import Settings
 from pgsluice.worker import QueueWorker, Retry, Ticker
 
 __all__ = [
+    "ArchiveRetention",
     "AsyncEventLog",
     "AsyncWorkQueue",
     "ConsumerInfo",
+    "DeadLetter",
     "Event",
     "EventLog",
     "LogInfo",
@@ -32,10 +41,15 @@ __all__ = [
     "QueueInfo",
     "QueueMetrics",
     "QueueWorker",
+    "Redriven",
+    "Replay",
+    "ReplayStep",
+    "Replayed",
     "Retry",
     "RoutingMatch",
     "Settings",
     "SluiceError",
+    "StoredMessage",
     "Target",
     "Ticker",
     "TopicBinding",

@@ -108,7 +108,7 @@ class ServerError(SluiceError):
 _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "QU001": QueueNameError,
     "QU002": QueueNameError,
-    "QU003": QueueNotFoundError,
+    "QU005": QueueNotFoundError,
     "PQ001": LogNotFoundError,
     "PQ002": ConsumerNotFoundError,
     "PQ003": BatchNotFoundError,

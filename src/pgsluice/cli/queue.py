@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Iterable
 from itertools import islice
-from typing import Any, TextIO
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.client import Message, WorkQueue
-from pgsluice.connection import connect, resolve
-from pgsluice.errors import PayloadError, QueueNotFoundError
+from pgsluice.cli.queue_archive import replay, replays, retention
+from pgsluice.cli.queue_look import browse, count, get, peek
+from pgsluice.cli.queue_shared import (
+    STEP,
+    json_lines_option,
+    json_value,
+    lines,
+    name_argument,
+    print_lines,
+    report,
+    show,
+    work_queue,
+)
+from pgsluice.cli.queue_tail import tail
+from pgsluice.cli.queue_topics import topics
+from pgsluice.errors import PayloadError
 
-_BATCH = 1_000
-_name = click.argument("queue_name", metavar="QUEUE")
 _msg_ids = click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
 _vt = click.option(
     "--vt", type=int, default=30, show_default=True, help="Seconds for which they are hidden."
@@ -34,16 +38,18 @@ _qty = click.option("--qty", type=int, default=1, show_default=True, help="The m
 def queue() -> None:
     """Create, fill, read and watch work queues.
 
-    Messages go in and out as JSON lines. Exit code 0: done; 1: something named was not there; 3: an error.
+    Messages go in and out as JSON lines. Exit code 0: done; 1: something named was not there; 2: the command line
+    cannot be understood; 3: an error.
     """
 
 
 @queue.command()
-@_name
+@name_argument
+@json_lines_option
 @dsn_option
 def create(queue_name: str, dsn: str | None) -> None:
     """Create a queue; does nothing when it exists."""
-    with _work_queue(dsn, queue_name) as work:
+    with work_queue(dsn, queue_name) as work:
         work.create(queue_name)
 
 
@@ -52,15 +58,16 @@ def create(queue_name: str, dsn: str | None) -> None:
 @dsn_option
 def list_(as_json: bool, dsn: str | None) -> None:
     """Show every queue, by name."""
-    with _work_queue(dsn) as work:
-        _show(work.list_queues(), as_json)
+    with work_queue(dsn) as work:
+        show(work.list_queues(), as_json, empty="no queues")
 
 
 @queue.command()
-@_name
+@name_argument
 @click.argument("messages", metavar="[JSON]...", nargs=-1)
 @click.option("--headers", metavar="JSON", help="A JSON object that goes with each message.")
 @click.option("--delay", type=int, default=0, show_default=True, help="Seconds until visible.")
+@json_lines_option
 @dsn_option
 def send(
     queue_name: str, messages: tuple[str, ...], headers: str | None, delay: int, dsn: str | None
@@ -70,14 +77,14 @@ def send(
     Lines are sent by the thousand, each thousand in a transaction of its own. A line that is no JSON ends it, and the
     error says how many were sent before.
     """
-    lines: Iterable[str] = messages or _lines(sys.stdin)
-    extra = None if headers is None else _json(headers, "--headers")
+    texts: Iterable[str] = messages or lines(sys.stdin)
+    extra = None if headers is None else json_value(headers, "--headers")
     sent = 0
-    with _work_queue(dsn, queue_name) as work:
-        numbered = enumerate(lines, 1)
-        while batch := list(islice(numbered, _BATCH)):
+    with work_queue(dsn, queue_name) as work:
+        numbered = enumerate(texts, 1)
+        while batch := list(islice(numbered, STEP)):
             try:
-                values = [_json(text, f"message {number}") for number, text in batch]
+                values = [json_value(text, f"message {number}") for number, text in batch]
                 ids = work.send_batch(
                     queue_name, values, headers=[extra] * len(values), delay=delay
                 )
@@ -88,65 +95,71 @@ def send(
 
 
 @queue.command()
-@_name
+@name_argument
 @_vt
 @_qty
 @click.option("--conditional", metavar="JSON", help="Only messages that contain this JSON object.")
+@json_lines_option
 @dsn_option
 def read(queue_name: str, vt: int, qty: int, conditional: str | None, dsn: str | None) -> None:
     """Claim visible messages and print them, lowest id first; nothing when there are none."""
-    condition = None if conditional is None else _json(conditional, "--conditional")
-    with _work_queue(dsn, queue_name) as work:
-        _print_messages(work.read(queue_name, vt, qty, conditional=condition))
+    condition = None if conditional is None else json_value(conditional, "--conditional")
+    with work_queue(dsn, queue_name) as work:
+        print_lines(work.read(queue_name, vt, qty, conditional=condition))
 
 
 @queue.command()
-@_name
+@name_argument
 @_qty
+@json_lines_option
 @dsn_option
 def pop(queue_name: str, qty: int, dsn: str | None) -> None:
     """Take visible messages, delete them and print them, lowest id first."""
-    with _work_queue(dsn, queue_name) as work:
-        _print_messages(work.pop(queue_name, qty))
+    with work_queue(dsn, queue_name) as work:
+        print_lines(work.pop(queue_name, qty))
 
 
 @queue.command()
-@_name
+@name_argument
 @_msg_ids
+@json_lines_option
 @dsn_option
 def archive(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
     """Move messages into the archive; prints the ids that were there, exits 1 when one was not."""
-    with _work_queue(dsn, queue_name) as work:
-        _report(msg_ids, work.archive_batch(queue_name, msg_ids))
+    with work_queue(dsn, queue_name) as work:
+        _acknowledged(msg_ids, work.archive_batch(queue_name, msg_ids))
 
 
 @queue.command()
-@_name
+@name_argument
 @_msg_ids
+@json_lines_option
 @dsn_option
 def delete(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
     """Delete messages for good; prints the ids that were there, exits 1 when one was not."""
-    with _work_queue(dsn, queue_name) as work:
-        _report(msg_ids, work.delete_batch(queue_name, msg_ids))
+    with work_queue(dsn, queue_name) as work:
+        _acknowledged(msg_ids, work.delete_batch(queue_name, msg_ids))
 
 
 @queue.command()
-@_name
+@name_argument
 @click.confirmation_option(prompt="Delete every message of the queue?")
+@json_lines_option
 @dsn_option
 def purge(queue_name: str, dsn: str | None) -> None:
     """Delete every message, visible or not; prints how many. The archive stays."""
-    with _work_queue(dsn, queue_name) as work:
+    with work_queue(dsn, queue_name) as work:
         click.echo(work.purge_queue(queue_name))
 
 
 @queue.command()
-@_name
+@name_argument
 @click.confirmation_option(prompt="Drop the queue with its messages and its archive?")
+@json_lines_option
 @dsn_option
 def drop(queue_name: str, dsn: str | None) -> None:
     """Drop a queue with its messages and its archive; exits 1 when there is none."""
-    with _work_queue(dsn, queue_name) as work:
+    with work_queue(dsn, queue_name) as work:
         if not work.drop_queue(queue_name):
             click.echo(f"queue {queue_name!r} does not exist", err=True)
             sys.exit(EXIT_DIFFERENCE)
@@ -158,64 +171,16 @@ def drop(queue_name: str, dsn: str | None) -> None:
 @dsn_option
 def metrics(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     """Show lengths and ages (seconds) of one queue, or of all, by name."""
-    with _work_queue(dsn, queue_name) as work:
+    with work_queue(dsn, queue_name) as work:
         shown = work.metrics_all() if queue_name is None else [work.metrics(queue_name)]
-        _show(shown, as_json)
+        show(shown, as_json, empty="no queues")
 
 
-@contextmanager
-def _work_queue(dsn: str | None, queue_name: str | None = None) -> Iterator[WorkQueue]:
-    with connect(resolve(dsn), autocommit=True) as connection:
-        try:
-            yield WorkQueue(connection)
-        except QueueNotFoundError as error:
-            raise QueueNotFoundError(
-                f"queue {queue_name!r} does not exist; create it with `pgsluice queue create {queue_name}`",
-                sqlstate=error.sqlstate,
-            ) from error
-
-
-def _lines(stream: TextIO) -> Iterator[str]:
-    return (line for line in stream if line.strip())
-
-
-def _json(text: str, what: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise PayloadError(f"{what} is not JSON ({error}): {text.strip()[:80]!r}") from None
-
-
-def _plain(value: object) -> object:
-    return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _print_messages(messages: list[Message]) -> None:
-    for message in messages:
-        fields = {name: _plain(value) for name, value in dataclasses.asdict(message).items()}
-        click.echo(json.dumps(fields, ensure_ascii=False))
-
-
-def _report(asked: tuple[int, ...], found: list[int]) -> None:
+def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
     for msg_id in found:
         click.echo(msg_id)
-    missing = sorted(set(asked) - set(found))
-    if missing:
-        click.echo(f"not in the queue: {', '.join(map(str, missing))}", err=True)
-        sys.exit(EXIT_DIFFERENCE)
+    report(asked, found, "the queue")
 
 
-def _show(records: list[Any], as_json: bool) -> None:
-    rows = [{k: _plain(v) for k, v in dataclasses.asdict(record).items()} for record in records]
-    if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
-        return
-    if not rows:
-        click.echo("no queues")
-        return
-    table = Table(box=None)
-    for name in rows[0]:
-        table.add_column(name)
-    for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
-    Console(soft_wrap=True).print(table)
+for _command in (browse, count, get, peek, replay, replays, retention, tail, topics):
+    queue.add_command(_command)

@@ -9,21 +9,30 @@ from pgsluice.client._async.work_queue import AsyncWorkQueue
 from pgsluice.client._sync.event_log import EventLog
 from pgsluice.client._sync.work_queue import WorkQueue
 from pgsluice.client.records import (
+    ArchiveRetention,
     ConsumerInfo,
+    DeadLetter,
     Event,
     LogInfo,
     Message,
     NotifyThrottle,
     QueueInfo,
     QueueMetrics,
+    Redriven,
+    Replay,
+    Replayed,
+    ReplayStep,
     RoutingMatch,
+    StoredMessage,
     TopicBinding,
 )
 
 __all__ = [
+    "ArchiveRetention",
     "AsyncEventLog",
     "AsyncWorkQueue",
     "ConsumerInfo",
+    "DeadLetter",
     "Event",
     "EventLog",
     "LogInfo",
@@ -31,7 +40,12 @@ __all__ = [
     "NotifyThrottle",
     "QueueInfo",
     "QueueMetrics",
+    "Redriven",
+    "Replay",
+    "ReplayStep",
+    "Replayed",
     "RoutingMatch",
+    "StoredMessage",
     "TopicBinding",
     "WorkQueue",
 ]

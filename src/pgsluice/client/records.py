@@ -64,6 +64,119 @@ class QueueMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message where it is, seen without claiming it.
+
+    Attributes:
+        msg_id: As in `Message`, as are all that are not said here.
+        vt: When it becomes visible (again), or was; None when it is dead.
+        archived_at: When the transaction that archived it began, or None when it is not archived.
+        state: `visible`; `in flight` (claimed before and not visible, also when it was given back with a delay);
+            `delayed` (never claimed and not visible yet); `archived`; `dead`.
+    """
+
+    msg_id: int
+    read_ct: int
+    enqueued_at: datetime
+    last_read_at: datetime | None
+    vt: datetime | None
+    archived_at: datetime | None
+    state: str
+    message: Any
+    headers: Any
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that failed for good.
+
+    Attributes:
+        dead_letter_id: Its id among the dead letters of all queues, rising in the order of failing.
+        queue_name: The queue it was in, spelled as by whoever gave it up.
+        msg_id: As in `Message`, as are all that are not said here.
+        reason: Why it was given up, in a word or two.
+        error: The last error, or None.
+        dead_at: When it was given up.
+    """
+
+    dead_letter_id: int
+    queue_name: str
+    msg_id: int
+    read_ct: int
+    enqueued_at: datetime
+    last_read_at: datetime | None
+    message: Any
+    headers: Any
+    reason: str
+    error: str | None
+    dead_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRetention:
+    """How long a queue keeps its archived messages, at least; `archive_retention` is None: for ever."""
+
+    queue_name: str
+    archive_retention: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """An archived message and the new one that it was sent again as."""
+
+    archived_msg_id: int
+    msg_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """What was a dead letter, and the new message that it was moved back as."""
+
+    dead_letter_id: int
+    msg_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStep:
+    """How far a replay is.
+
+    Attributes:
+        replayed: Messages that this step sent.
+        replayed_in_all: Messages that it has sent so far.
+        finished: Whether there is nothing left to send.
+    """
+
+    replayed: int
+    replayed_in_all: int
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A replay of an archive.
+
+    Attributes:
+        queue_name: The queue whose archive it sends again.
+        target_queue_name: The queue it sends to.
+        conditional: What the messages contain, as are the next three: the filter.
+        until: Archived before this time; at the latest the beginning of the replay.
+        replayed: Messages that it has sent so far.
+        finished_at: When it had sent all, or None.
+    """
+
+    replay_id: int
+    queue_name: str
+    target_queue_name: str
+    conditional: Any
+    conditional_headers: Any
+    since: datetime | None
+    until: datetime
+    replayed: int
+    started_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class TopicBinding:
     """A queue bound to a topic.
 

@@ -31,3 +31,71 @@ def log(connection: psycopg.Connection) -> psycopg.Connection:
             connection.execute("select pgq.insert_event(%s, 't', 'd')", ("log",))
         connection.execute("select sluice.log_tick(%s)", ("log",))
     return connection
+
+
+@pytest.fixture
+def orders(connection: psycopg.Connection) -> psycopg.Connection:
+    """The queue `orders`: 1 to 4 archived, 5 dead, 6 in flight, 7 delayed, 8 and 9 visible; and the queue `again`."""
+    connection.execute("select pgmq.create('orders'), pgmq.create('again')")
+    connection.execute(
+        "select pgmq.send_batch('orders', array_agg(jsonb_build_object('n', n, 'odd', n % 2 = 1)), "
+        "array_agg(jsonb_build_object('h', n % 3))) from generate_series(1, 9) as n"
+    )
+    connection.execute("select pgmq.archive('orders', array[1, 2, 3, 4]::bigint[])")
+    connection.execute("select msg_id from pgmq.read('orders', 600, 2)")
+    connection.execute("select sluice.reject('orders', 5, 1, 'bad shape', 'trace')")
+    connection.execute("select pgmq.set_vt('orders', 7, 600)")
+    return connection
+
+
+@pytest.fixture
+def buffers(connection: psycopg.Connection):
+    """How many pages a query touches when it is run a second time, with its plans made."""
+
+    def count(query: str) -> int:
+        connection.execute(query)
+        (plan,) = connection.execute(
+            f"explain (analyze, buffers, format json, timing off) {query}"
+        ).fetchone()
+        top = plan[0]["Plan"]
+        return sum(
+            top[name]
+            for name in (
+                "Shared Hit Blocks", "Shared Read Blocks", "Local Hit Blocks", "Local Read Blocks",
+            )
+        )  # fmt: skip
+
+    return count
+
+
+@pytest.fixture
+def large(connection: psycopg.Connection) -> psycopg.Connection:
+    """The queue `large` with 100,000 messages, and as many in its archive, archived one second after the other."""
+    connection.execute("select pgmq.create('large')")
+    connection.execute(
+        "insert into pgmq.q_large (vt, message) "
+        "select now(), jsonb_build_object('n', n) from generate_series(1, 100000) as n"
+    )
+    connection.execute(
+        "insert into pgmq.a_large (msg_id, vt, archived_at, message) "
+        "select n, now(), '2026-01-01 00:00+00'::timestamptz + make_interval(secs => n), jsonb_build_object('n', n) "
+        "from generate_series(200001, 300000) as n"
+    )
+    connection.execute("analyze pgmq.q_large, pgmq.a_large")
+    return connection
+
+
+@pytest.fixture
+def as_member(connection: psycopg.Connection, role: str):
+    """Run a query as a member of one of the roles."""
+
+    def run(member_of: str, query: str) -> list[tuple]:
+        connection.execute(f"grant {member_of} to {role}")
+        try:
+            with connection.transaction(force_rollback=True):
+                connection.execute(f"set local role {role}")
+                return connection.execute(query).fetchall()
+        finally:
+            connection.execute(f"revoke {member_of} from {role}")
+
+    return run

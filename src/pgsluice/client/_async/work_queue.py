@@ -9,6 +9,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from pgsluice.client._async.archives import AsyncArchives
 from pgsluice.client._async.groups import AsyncGroupReaders
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._async.topics import AsyncTopics
@@ -21,7 +22,7 @@ from pgsluice.client.records import (
 )
 
 
-class AsyncWorkQueue(AsyncGroupReaders, AsyncTopics):
+class AsyncWorkQueue(AsyncArchives, AsyncGroupReaders, AsyncTopics):
     """Send, claim and acknowledge messages of work queues.
 
     Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that

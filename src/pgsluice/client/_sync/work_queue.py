@@ -10,6 +10,7 @@ from typing import Any
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
+from pgsluice.client._sync.archives import Archives
 from pgsluice.client._sync.groups import GroupReaders
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client._sync.topics import Topics
@@ -22,7 +23,7 @@ from pgsluice.client.records import (
 )
 
 
-class WorkQueue(GroupReaders, Topics):
+class WorkQueue(Archives, GroupReaders, Topics):
     """Send, claim and acknowledge messages of work queues.
 
     Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that

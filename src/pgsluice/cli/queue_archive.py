@@ -1,0 +1,239 @@
+"""`pgsluice queue retention`, `replay` and `replays`: how long archives are kept, and sending again what is in them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+
+from pgsluice.cli.main import EXIT_DIFFERENCE
+from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.queue_shared import (
+    STEP,
+    filter_options,
+    name_argument,
+    print_lines,
+    progress,
+    read_filter,
+    report,
+    show,
+    work_queue,
+)
+from pgsluice.client import ReplayStep, WorkQueue
+from pgsluice.errors import QueueNotFoundError
+
+FOR_EVER = "forever"
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def duration(text: str) -> timedelta | str:
+    """A number and its unit, or `forever`."""
+    if text == FOR_EVER:
+        return FOR_EVER
+    parts = re.fullmatch(r"(\d{1,9})([smhdw])", text)
+    if parts is None:
+        raise click.BadParameter(
+            f"{text!r} is no duration; write 90s, 15m, 12h, 30d, 4w or {FOR_EVER}"
+        )
+    try:
+        return timedelta(**{_UNITS[parts[2]]: int(parts[1])})
+    except OverflowError:
+        raise click.BadParameter(f"{text!r} is too long; write {FOR_EVER}") from None
+
+
+@click.command()
+@click.argument("queue_name", metavar="[QUEUE]", required=False)
+@click.argument("keep", metavar="[DURATION]", type=duration, required=False)
+@json_option
+@dsn_option
+def retention(
+    queue_name: str | None, keep: timedelta | str | None, as_json: bool, dsn: str | None
+) -> None:
+    """Show how long archived messages are kept, by queue, or set it for one: 90s, 15m, 12h, 30d, 4w, forever.
+
+    They are kept for ever until it is set. Maintenance deletes what is older, in steps.
+    """
+    with work_queue(dsn, queue_name) as work:
+        if keep is not None and queue_name is not None:
+            work.set_retention(queue_name, keep if isinstance(keep, timedelta) else None)
+        kept = [
+            record
+            for record in work.list_retentions()
+            if queue_name is None or record.queue_name.lower() == queue_name.lower()
+        ]
+    if queue_name is not None and not kept:
+        raise QueueNotFoundError(
+            f"queue {queue_name!r} does not exist; create it with `pgsluice queue create {queue_name}`"
+        )
+    if as_json:
+        rows: list[dict[str, Any]] = [
+            {
+                "queue_name": record.queue_name,
+                "archive_retention_s": record.archive_retention
+                and record.archive_retention.total_seconds(),
+            }
+            for record in kept
+        ]
+    else:
+        rows = [
+            {
+                "queue_name": record.queue_name,
+                "archive_retention": FOR_EVER
+                if record.archive_retention is None
+                else str(record.archive_retention),
+            }
+            for record in kept
+        ]
+    show(rows, as_json, empty="no queues")
+
+
+@click.command()
+@name_argument
+@click.argument("ids", metavar="[ID]...", type=int, nargs=-1)
+@click.option("--into", "target", metavar="QUEUE", help="Where to send them.  [default: the same]")
+@click.option("--dead", is_flag=True, help="Move dead letters back, instead of the archive.")
+@click.option("--all", "everything", is_flag=True, help="All there are by now.")
+@click.option(
+    "--continue",
+    "replay_id",
+    type=click.IntRange(1),
+    metavar="REPLAY_ID",
+    help="Go on with a replay that was interrupted.",
+)
+@filter_options
+@json_option
+@dsn_option
+def replay(
+    queue_name: str,
+    ids: tuple[int, ...],
+    target: str | None,
+    dead: bool,
+    everything: bool,
+    replay_id: int | None,
+    conditional: str | None,
+    conditional_headers: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    as_json: bool,
+    dsn: str | None,
+) -> None:
+    """Send archived messages again, or move dead letters back: those with these ids, or those that a filter matches.
+
+    IDs are msg_ids of the archive, with --dead dead_letter_ids. They become new messages, whose headers say in
+    x-pgmq-replayed-from where they were. With ids it prints the old and the new ones, and exits 1 when one was not
+    there. With a filter it works in transactions of a thousand, and prints how many; interrupted, it says how to go on.
+    """
+    matching = read_filter(conditional, conditional_headers, since, until)
+    ways = (bool(ids), bool(matching) or everything, replay_id is not None)
+    if sum(ways) != 1 or (replay_id is not None and (dead or target is not None)):
+        raise click.UsageError(
+            "say what to send: ids, a filter or --all, or --continue; and one of these only"
+        )
+    with work_queue(dsn, queue_name) as work:
+        if ids:
+            _send_ids(work, queue_name, ids, target, dead)
+        elif dead:
+            _redrive(work, queue_name, target, matching, as_json)
+        else:
+            _replay(work, queue_name, target, matching, replay_id, as_json)
+
+
+@click.command()
+@json_option
+@dsn_option
+def replays(as_json: bool, dsn: str | None) -> None:
+    """Show replays under way and finished, the earliest first, and how many messages each has sent."""
+    with work_queue(dsn) as work:
+        show(work.list_replays(), as_json, empty="no replays")
+
+
+def _send_ids(
+    work: WorkQueue, queue_name: str, ids: tuple[int, ...], target: str | None, dead: bool
+) -> None:
+    if dead:
+        redriven = work.redrive(queue_name, ids, target_queue_name=target)
+        print_lines(redriven)
+        report(ids, (pair.dead_letter_id for pair in redriven), "the dead letters of the queue")
+        return
+    replayed = work.replay(queue_name, ids, target_queue_name=target)
+    print_lines(replayed)
+    report(ids, (pair.archived_msg_id for pair in replayed), "the archive")
+
+
+def _redrive(
+    work: WorkQueue, queue_name: str, target: str | None, matching: dict[str, Any], as_json: bool
+) -> None:
+    # No more than there are now: what fails again at once would otherwise be moved for ever.
+    total = left = work.count_dead_letters(queue_name, **matching)
+    after: int | None = None
+    with (
+        _interruptible(lambda: f"moved {total - left}; the same command goes on"),
+        progress("moved", lambda: total) as advance,
+    ):
+        while left > 0:
+            moved = work.redrive_matching(
+                queue_name,
+                target_queue_name=target,
+                after_dead_letter_id=after,
+                qty=min(left, STEP),
+                **matching,
+            )
+            if not moved:
+                break
+            after = moved[-1].dead_letter_id
+            left -= len(moved)
+            advance(len(moved))
+    _say({"redriven": total - left}, f"{total - left} dead letters moved", as_json)
+
+
+def _replay(
+    work: WorkQueue,
+    queue_name: str,
+    target: str | None,
+    matching: dict[str, Any],
+    replay_id: int | None,
+    as_json: bool,
+) -> None:
+    for known in work.list_replays() if replay_id else ():
+        if known.replay_id == replay_id and known.queue_name.lower() != queue_name.lower():
+            raise click.UsageError(f"replay {replay_id} is one of queue {known.queue_name!r}")
+    number = replay_id or work.start_replay(queue_name, target_queue_name=target, **matching)
+    # What is left of one that was interrupted is not known.
+    total = None if replay_id else work.count_messages
+    step = ReplayStep(0, 0, finished=False)
+    with (
+        _interruptible(
+            lambda: (
+                f"sent {step.replayed_in_all}; go on with "
+                f"`pgsluice queue replay {queue_name} --continue {number}`"
+            )
+        ),
+        progress("sent", lambda: total and total(queue_name, "archive", **matching)) as advance,
+    ):
+        while not step.finished:
+            step = work.continue_replay(number, qty=STEP)
+            advance(step.replayed)
+    _say(
+        {"replay_id": number, "replayed": step.replayed_in_all},
+        f"{step.replayed_in_all} messages sent again",
+        as_json,
+    )
+
+
+@contextmanager
+def _interruptible(left: Callable[[], str]) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {left()}", err=True)
+        sys.exit(EXIT_DIFFERENCE)
+
+
+def _say(report: dict[str, int], text: str, as_json: bool) -> None:
+    click.echo(json.dumps(report) if as_json else text)

@@ -1,0 +1,151 @@
+"""`pgsluice queue peek`, `browse`, `count` and `get`: messages as they are, without claiming them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import click
+
+from pgsluice.cli.options import dsn_option
+from pgsluice.cli.queue_shared import (
+    STEP,
+    filter_options,
+    json_lines_option,
+    name_argument,
+    print_lines,
+    read_filter,
+    report,
+    work_queue,
+)
+from pgsluice.client import WorkQueue
+
+_in = click.option(
+    "--in",
+    "relation",
+    type=click.Choice(["queue", "archive", "dead"]),
+    default="queue",
+    show_default=True,
+    help="Where: in the queue, in its archive, or among its dead letters.",
+)
+
+
+@click.command()
+@name_argument
+@click.option(
+    "--qty", type=click.IntRange(1), default=1, show_default=True, help="The most to show."
+)
+@click.option(
+    "--after", "after_msg_id", type=int, metavar="MSG_ID", help="Only messages with a higher id."
+)
+@json_lines_option
+@dsn_option
+def peek(queue_name: str, qty: int, after_msg_id: int | None, dsn: str | None) -> None:
+    """Print the first messages as they are, visible or not, lowest id first; claims none."""
+    with work_queue(dsn, queue_name) as work:
+        print_lines(work.peek(queue_name, qty, after_msg_id=after_msg_id))
+
+
+@click.command()
+@name_argument
+@click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
+@json_lines_option
+@dsn_option
+def get(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
+    """Print messages by id, from the queue, its archive or its dead letters; exits 1 when one is nowhere.
+
+    `state` says where: visible, in flight, delayed, archived or dead.
+    """
+    with work_queue(dsn, queue_name) as work:
+        found = work.get_messages(queue_name, msg_ids)
+    print_lines(found)
+    report(msg_ids, (message.msg_id for message in found), "the queue, its archive or dead letters")
+
+
+@click.command()
+@name_argument
+@_in
+@click.option(
+    "--after",
+    "after_id",
+    type=int,
+    metavar="ID",
+    help="Only those with a higher id: msg_id, or dead_letter_id among the dead letters.",
+)
+@click.option("--qty", type=click.IntRange(1), help="The most to print.  [default: all]")
+@filter_options
+@json_lines_option
+@dsn_option
+def browse(
+    queue_name: str,
+    relation: str,
+    after_id: int | None,
+    qty: int | None,
+    conditional: str | None,
+    conditional_headers: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    dsn: str | None,
+) -> None:
+    """Print what a queue, its archive or its dead letters hold, lowest id first; claims nothing.
+
+    It reads page by page, so it may be long: to go on later, give --after the last id.
+    """
+    matching = read_filter(conditional, conditional_headers, since, until)
+    with work_queue(dsn, queue_name) as work:
+        for page in _pages(work, queue_name, relation, after_id, qty, matching):
+            print_lines(page)
+
+
+@click.command()
+@name_argument
+@_in
+@filter_options
+@json_lines_option
+@dsn_option
+def count(
+    queue_name: str,
+    relation: str,
+    conditional: str | None,
+    conditional_headers: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    dsn: str | None,
+) -> None:
+    """Print how many messages there are that the options describe; reads them all."""
+    matching = read_filter(conditional, conditional_headers, since, until)
+    with work_queue(dsn, queue_name) as work:
+        if relation == "dead":
+            click.echo(work.count_dead_letters(queue_name, **matching))
+        else:
+            click.echo(work.count_messages(queue_name, relation, **matching))
+
+
+def _pages(
+    work: WorkQueue,
+    queue_name: str,
+    relation: str,
+    after_id: int | None,
+    qty: int | None,
+    matching: dict[str, Any],
+) -> Iterator[list[Any]]:
+    page: list[Any]
+    while qty is None or qty > 0:
+        asked = STEP if qty is None else min(qty, STEP)
+        if relation == "dead":
+            page = list(
+                work.browse_dead_letters(
+                    queue_name, after_dead_letter_id=after_id, qty=asked, **matching
+                )
+            )
+            after_id = page[-1].dead_letter_id if page else after_id
+        else:
+            page = list(
+                work.browse(queue_name, relation, after_msg_id=after_id, qty=asked, **matching)
+            )
+            after_id = page[-1].msg_id if page else after_id
+        yield page
+        if len(page) < asked:
+            return
+        qty = None if qty is None else qty - len(page)

@@ -1,0 +1,20 @@
+-- Composed into statements that are planned with the values at hand: what is null or empty is no part of the plan.
+create or replace function sluice._filter_sql(time_column text)
+returns text
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select format(
+        $condition$($1 is null or $1 = '{}' or m.message @> $1)
+        and ($2 is null or $2 = '{}' or m.headers @> $2)
+        and ($3 is null or m.%1$I >= $3)
+        and ($4 is null or m.%1$I < $4)$condition$,
+        time_column
+    );
+$$;
+
+comment on function sluice._filter_sql(text) is
+    'A condition on m: $1 in the message, $2 in the headers, the time from $3 on and before $4; null is no condition.';
+revoke execute on function sluice._filter_sql(text) from public;
+grant execute on function sluice._filter_sql(text) to sluice_admin, sluice_reader;

@@ -1,0 +1,81 @@
+/*
+ * Deletes archived messages whose time is over, at most rows_max in all: each call is short, a backlog takes several.
+ *
+ * Queues in random order: in a fixed one, a queue that fills its archive as fast as this empties it would be the only
+ * one served. Rows that another session holds are skipped, and a table that somebody changes is left to the next call:
+ * any number of these may run at once, and none waits. Subtransactions, so that one archive that fails does not keep the
+ * others.
+ *
+ * Calls: pgmq.format_table_name. Reads: sluice.retention, the archives by their index on archived_at. Writes: these.
+ */
+create or replace function sluice._maintain_retention(rows_max integer default 10000)
+returns table (task text, queue_name text, done boolean, detail text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '50ms'
+as $$
+declare
+    v_rule record;
+    v_rows_left bigint := rows_max;
+    v_deleted bigint;
+    v_expired_before timestamptz;
+begin
+    task := 'retention';
+    for v_rule in
+        select r.queue_name, r.archive_retention
+        from sluice.retention as r
+        order by random()
+    loop
+        exit when v_rows_left <= 0;
+        queue_name := v_rule.queue_name;
+        v_expired_before := clock_timestamp() - v_rule.archive_retention;
+        begin
+            -- As an array: joined, their number unknown to the planner, it would read the whole table. The time once
+            -- more, so that only the old partitions of an archive are looked at.
+            execute format(
+                'delete from pgmq.%1$I as archived
+                 where archived.archived_at < $1
+                   and archived.msg_id = any (array(
+                       select expired.msg_id
+                       from pgmq.%1$I as expired
+                       where expired.archived_at < $1
+                       order by expired.archived_at
+                       limit $2
+                       for update skip locked
+                   ))',
+                pgmq.format_table_name(v_rule.queue_name, 'a')
+            )
+            using v_expired_before, v_rows_left;
+            get diagnostics v_deleted = row_count;
+        exception
+            when lock_not_available or deadlock_detected then
+                done := false;
+                detail := 'the archive is in use; the next call tries again';
+                return next;
+                continue;
+            -- Done by hand to the table, or by a role that may not.
+            when undefined_table or undefined_column or insufficient_privilege or foreign_key_violation
+                or restrict_violation
+            then
+                done := false;
+                detail := sqlerrm;
+                return next;
+                continue;
+        end;
+        if v_deleted > 0 then
+            done := true;
+            detail := format(
+                '%s archived messages deleted%s', v_deleted,
+                case when v_deleted >= v_rows_left then '; the next call goes on' end
+            );
+            v_rows_left := v_rows_left - v_deleted;
+            return next;
+        end if;
+    end loop;
+end;
+$$;
+
+comment on function sluice._maintain_retention(integer) is
+    'Delete archived messages beyond their queue''s retention, at most rows_max; one row for each queue that had some, or that is given up for now.';
+revoke execute on function sluice._maintain_retention(integer) from public;
+grant execute on function sluice._maintain_retention(integer) to sluice_admin;

@@ -1,0 +1,28 @@
+create or replace function sluice.count_dead_letters(
+    queue_name text,
+    conditional jsonb default '{}',
+    conditional_headers jsonb default '{}',
+    since timestamptz default null,
+    until timestamptz default null
+)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count bigint;
+begin
+    execute format(
+        'select count(*) from sluice.dead_letter as m where lower(m.queue_name) = lower($5) and %s',
+        sluice._filter_sql('dead_at')
+    )
+    using conditional, conditional_headers, since, until, queue_name
+    into v_count;
+    return v_count;
+end;
+$$;
+
+comment on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz) is
+    'How many dead letters of a queue a filter matches. Time: dead_at.';
+revoke execute on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz) from public;
+grant execute on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz) to sluice_admin, sluice_reader;

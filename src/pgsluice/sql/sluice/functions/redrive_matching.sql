@@ -1,0 +1,41 @@
+/*
+ * One step; the last dead_letter_id is where the next one begins. Whoever repeats it until nothing is left sets until:
+ * a message that fails again at once becomes a dead letter again, and there would be no end.
+ *
+ * Letters that another session moves are skipped: two that redrive the same share them.
+ *
+ * Calls: sluice._redrive_sql, sluice._registered_name, sluice._filter_sql. Writes: sluice.dead_letter, the target queue.
+ */
+create or replace function sluice.redrive_matching(
+    queue_name text,
+    target_queue_name text default null,
+    after_dead_letter_id bigint default null,
+    qty integer default 1000,
+    conditional jsonb default '{}',
+    conditional_headers jsonb default '{}',
+    since timestamptz default null,
+    until timestamptz default null
+)
+returns table (dead_letter_id bigint, msg_id bigint)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query execute sluice._redrive_sql(
+        pgmq.format_table_name(sluice._registered_name(coalesce(target_queue_name, queue_name)), 'q'),
+        format(
+            '($6 is null or m.dead_letter_id > $6) and %s
+             order by m.dead_letter_id
+             limit $7
+             for update skip locked',
+            sluice._filter_sql('dead_at')
+        )
+    )
+    using conditional, conditional_headers, since, until, queue_name, after_dead_letter_id, qty;
+end;
+$$;
+
+comment on function sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) is
+    'Move the next dead letters that a filter matches, at most qty, lowest dead_letter_id first, back into their queue or another; returns the new msg_id of each.';
+revoke execute on function sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) from public;
+grant execute on function sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) to sluice_admin;

@@ -1,0 +1,26 @@
+-- The archive keeps its rows: a message that is replayed twice is there twice.
+--
+-- Calls: sluice._registered_name, sluice._replay_sql. Reads: the archive. Writes: the target queue.
+create or replace function sluice.replay(queue_name text, msg_ids bigint[], target_queue_name text default null)
+returns table (archived_msg_id bigint, msg_id bigint)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_name text := sluice._registered_name(queue_name);
+    v_target text := sluice._registered_name(coalesce(target_queue_name, queue_name));
+begin
+    return query execute format(
+        '%s select sent.archived_msg_id, sent.msg_id from sent order by sent.archived_msg_id',
+        sluice._replay_sql(
+            pgmq.format_table_name(v_queue_name, 'a'), pgmq.format_table_name(v_target, 'q'), 'm.msg_id = any ($1)'
+        )
+    )
+    using msg_ids, null, null, null, v_queue_name;
+end;
+$$;
+
+comment on function sluice.replay(text, bigint[], text) is
+    'Send archived messages again, into their queue or another, as new messages with x-pgmq-replayed-from in their headers; returns the old and the new msg_id of those that were there.';
+revoke execute on function sluice.replay(text, bigint[], text) from public;
+grant execute on function sluice.replay(text, bigint[], text) to sluice_admin;

@@ -1,0 +1,379 @@
+"""`pgsluice queue` beyond sending and reading: look, follow, keep, send again, topics; on a real server."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pgsluice import WorkQueue
+from pgsluice.cli.main import main
+from pgsluice.cli.queue_tail import GAPS_MAX, Follower
+from support import rows, value, wait_until
+
+
+@pytest.fixture
+def queue(database_18, capsys, monkeypatch):
+    """Run a command; returns what it printed on standard output, and on standard error when that is asked for."""
+
+    def run(*arguments, stdin="", code=0, errors=False):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        with pytest.raises(SystemExit) as ended:
+            main(["queue", *arguments, "--dsn", database_18.url])
+        printed = capsys.readouterr()
+        assert ended.value.code == code, f"{arguments}: {ended.value.code}\n{printed}"
+        return printed.err if errors else printed.out
+
+    return run
+
+
+@pytest.fixture
+def connection(database_18):
+    with database_18.connect() as connection:
+        yield connection
+
+
+@pytest.fixture
+def orders(connection):
+    """The queue `orders`: 1 to 3 archived, 4 dead, 5 in flight, 6 delayed, 7 visible."""
+    connection.execute("select pgmq.create('orders'), pgmq.create('again')")
+    connection.execute(
+        "select pgmq.send_batch('orders', array_agg(jsonb_build_object('n', n, 'odd', n % 2 = 1)), "
+        "array_agg(jsonb_build_object('h', n))) from generate_series(1, 7) as n"
+    )
+    connection.execute("select pgmq.archive('orders', array[1, 2, 3]::bigint[])")
+    connection.execute("select pgmq.read('orders', 600, 2)")
+    connection.execute("select sluice.reject('orders', 4, 1, 'bad', 'trace')")
+    connection.execute("select pgmq.set_vt('orders', 6, 600)")
+    return connection
+
+
+def records(printed):
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+def ids(printed):
+    return [record["msg_id"] for record in records(printed)]
+
+
+def test_peek_shows_messages_and_claims_none(queue, orders):
+    (first,) = records(queue("peek", "orders"))
+    assert (first["msg_id"], first["state"], first["message"], first["headers"]) == (
+        5, "in flight", {"n": 5, "odd": True}, {"h": 5},
+    )  # fmt: skip
+    assert ids(queue("peek", "orders", "--qty", "9", "--after", "5", "--json")) == [6, 7]
+    assert value(orders, "select sum(read_ct) from pgmq.q_orders") == 1
+
+
+def test_get_says_where_a_message_is_and_exits_1_when_it_is_nowhere(queue, orders):
+    found = records(queue("get", "orders", "1", "4", "7"))
+    assert [(message["msg_id"], message["state"]) for message in found] == [
+        (1, "archived"),
+        (4, "dead"),
+        (7, "visible"),
+    ]
+    assert "not in the queue, its archive or dead letters: 99" in queue(
+        "get", "orders", "1", "99", code=1, errors=True
+    )
+
+
+def test_browse_and_count_agree_on_what_a_filter_matches(queue, orders):
+    now = datetime.now(UTC)
+    for arguments, wanted in (
+        ([], [5, 6, 7]),
+        (["--in", "archive"], [1, 2, 3]),
+        (["--in", "archive", "--conditional", '{"odd": true}'], [1, 3]),
+        (["--in", "archive", "--conditional-headers", '{"h": 2}'], [2]),
+        (["--in", "archive", "--since", (now + timedelta(hours=1)).isoformat()], []),
+        # Without a zone it is local time.
+        (["--in", "archive", "--since", "2026-01-01", "--until", "2126-01-01T10:00"], [1, 2, 3]),
+        (["--in", "dead"], [4]),
+        (["--in", "dead", "--conditional", '{"n": 5}'], []),
+    ):
+        assert ids(queue("browse", "orders", *arguments)) == wanted
+        assert queue("count", "orders", *arguments) == f"{len(wanted)}\n"
+    assert ids(queue("browse", "orders", "--after", "5", "--qty", "1")) == [6]
+    (letter,) = records(queue("browse", "orders", "--in", "dead"))
+    assert (letter["dead_letter_id"], letter["reason"], letter["error"]) == (1, "bad", "trace")
+
+
+def test_browse_goes_on_from_page_to_page(queue, orders):
+    orders.execute("select pgmq.send_batch('again', array_fill('1'::jsonb, array[2500]))")
+
+    assert ids(queue("browse", "again")) == list(range(1, 2501))
+    assert ids(queue("browse", "again", "--qty", "1001")) == list(range(1, 1002))
+
+
+def test_what_cannot_be_understood_is_exit_code_2_and_what_fails_3(queue, orders):
+    assert "'soon' is no time" in queue("browse", "orders", "--since", "soon", code=2, errors=True)
+    assert "'3x' is no duration" in queue("retention", "orders", "3x", code=2, errors=True)
+    assert "say what to send" in queue("replay", "orders", code=2, errors=True)
+    assert "say what to send" in queue("replay", "orders", "1", "--all", code=2, errors=True)
+    assert "--conditional is not JSON" in queue(
+        "count", "orders", "--conditional", "{", code=3, errors=True
+    )
+    for arguments in (["peek", "nope"], ["tail", "nope"], ["retention", "nope"]):
+        assert "queue 'nope' does not exist; create it with `pgsluice queue create nope`" in queue(
+            *arguments, code=3, errors=True
+        )
+    assert "queue 'nope' does not exist; create it with" in queue(
+        "replay", "orders", "1", "--into", "nope", code=3, errors=True
+    )
+
+
+def test_retention_is_shown_set_and_taken_away(queue, orders):
+    assert json.loads(queue("retention", "--json")) == [
+        {"queue_name": "again", "archive_retention_s": None},
+        {"queue_name": "orders", "archive_retention_s": None},
+    ]
+    assert json.loads(queue("retention", "orders", "30d", "--json")) == [
+        {"queue_name": "orders", "archive_retention_s": 2592000.0}
+    ]
+    assert "30 days" in queue("retention", "Orders")
+    for text, seconds in (("90s", 90), ("15m", 900), ("12h", 43200), ("2w", 1209600)):
+        (shown,) = json.loads(queue("retention", "orders", text, "--json"))
+        assert shown["archive_retention_s"] == seconds
+    assert "forever" in queue("retention", "orders", "forever")
+    assert rows(orders, "select * from sluice.retention") == []
+
+
+def test_archived_messages_are_replayed_by_id(queue, orders):
+    printed = queue("replay", "orders", "3", "1", "--into", "again")
+
+    assert records(printed) == [
+        {"archived_msg_id": 1, "msg_id": 1},
+        {"archived_msg_id": 3, "msg_id": 2},
+    ]
+    assert "not in the archive: 99" in queue("replay", "orders", "99", code=1, errors=True)
+
+
+def test_archived_messages_are_replayed_by_a_filter_in_steps(queue, orders):
+    orders.execute(
+        "insert into pgmq.a_orders (msg_id, vt, message) "
+        "select n, now(), '{\"odd\": true}' from generate_series(1001, 3500) as n"
+    )
+
+    printed = queue("replay", "orders", "--conditional", '{"odd": true}', "--into", "again", "--json")  # fmt: skip
+
+    assert json.loads(printed) == {"replay_id": 1, "replayed": 2502}
+    assert value(orders, "select count(*) from pgmq.q_again") == 2502
+    assert json.loads(queue("replays", "--json"))[0]["replayed"] == 2502
+    assert queue("replay", "orders", "--all") == "2503 messages sent again\n"
+
+
+def test_progress_is_shown_on_a_terminal_and_beside_the_output(queue, orders, monkeypatch):
+    for arguments in (["--all"], ["--all", "--dead"]):
+        monkeypatch.delenv("FORCE_COLOR", raising=False)
+        assert queue("replay", "orders", *arguments, errors=True) == ""
+    orders.execute("select pgmq.read('orders', 600, 9)")
+    orders.execute("select sluice.reject('orders', 7, 1, 'bad')")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    assert "3/3" in queue("replay", "orders", "--all", errors=True)
+    assert "1/1" in queue("replay", "orders", "--all", "--dead", errors=True)
+    assert json.loads(queue("replay", "orders", "--all", "--json"))["replayed"] == 3
+
+
+def test_an_interrupted_replay_is_continued(queue, orders, monkeypatch):
+    orders.execute(
+        "insert into pgmq.a_orders (msg_id, vt) select n, now() from generate_series(1001, 2500) as n"
+    )
+    step = WorkQueue.continue_replay
+
+    def interrupted(self, replay_id, **options):
+        if value(orders, "select replayed from sluice.list_replays()"):
+            raise KeyboardInterrupt
+        return step(self, replay_id, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkQueue, "continue_replay", interrupted)
+        said = queue("replay", "orders", "--all", "--into", "again", code=1, errors=True)
+
+    assert "replay 1 is one of queue 'orders'" in queue(
+        "replay", "again", "--continue", "1", code=2, errors=True
+    )
+    assert "say what to send" in queue(
+        "replay", "orders", "--continue", "1", "--into", "orders", code=2, errors=True
+    )
+    assert "replay 9 does not exist" in queue(
+        "replay", "orders", "--continue", "9", code=3, errors=True
+    )
+    found = re.search(r"sent 1000; go on with `pgsluice queue (replay orders --continue 1)`", said)
+    assert found
+    assert json.loads(queue(*found[1].split(), "--json")) == {"replay_id": 1, "replayed": 1503}
+    assert value(orders, "select count(distinct headers) from pgmq.q_again") == 1503
+
+
+def test_dead_letters_are_moved_back_by_id_and_by_a_filter(queue, orders):
+    orders.execute(
+        "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, message, reason) "
+        "select 'orders', n, 1, now(), to_jsonb(n), 'r' from generate_series(1001, 2500) as n"
+    )
+    assert records(queue("replay", "orders", "1", "--dead")) == [{"dead_letter_id": 1, "msg_id": 8}]
+    assert "not in the dead letters of the queue: 1" in queue(
+        "replay", "orders", "1", "--dead", code=1, errors=True
+    )
+
+    assert queue("replay", "orders", "--dead", "--conditional", "1001") == "1 dead letters moved\n"
+    printed = queue("replay", "orders", "--dead", "--all", "--into", "again", "--json")
+
+    assert json.loads(printed) == {"redriven": 1499}
+    assert value(orders, "select count(*) from sluice.dead_letter") == 0
+
+
+def test_letters_that_fail_again_at_once_are_not_moved_again(queue, orders):
+    orders.execute(
+        "create function public.fail() returns trigger language plpgsql as $$ begin "
+        "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, reason) "
+        "values ('orders', new.msg_id, 1, now(), 'again'); return null; end $$"
+    )
+    orders.execute(
+        "create trigger fail before insert on pgmq.q_orders for each row execute function public.fail()"
+    )
+
+    queue("replay", "orders", "--dead", "--all")
+
+    assert rows(orders, "select dead_letter_id, reason from sluice.dead_letter") == [(2, "again")]
+
+
+def test_topics_are_bound_listed_tested_sent_to_and_unbound(queue, orders):
+    queue("topics", "bind", "logs.*", "orders")
+    queue("topics", "bind", "#", "again")
+    (shown,) = json.loads(queue("topics", "list", "orders", "--json"))
+    assert (shown["pattern"], shown["queue_name"]) == ("logs.*", "orders")
+    assert "[^.]+" in queue("topics", "list")
+    matches = json.loads(queue("topics", "test", "logs.a", "--json"))
+    assert [match["queue_name"] for match in matches] == ["again", "orders"]
+
+    sent = records(queue("topics", "send", "logs.a", '{"n": 1}', "2", "--headers", '{"h": 1}'))
+    assert sent == [
+        {"queue_name": "again", "msg_id": 1},
+        {"queue_name": "again", "msg_id": 2},
+        {"queue_name": "orders", "msg_id": 8},
+        {"queue_name": "orders", "msg_id": 9},
+    ]
+    assert ids(queue("topics", "send", "other", stdin='"a"\n\n"b"\n')) == [3, 4]
+    assert rows(orders, "select message, headers from pgmq.q_orders where msg_id = 8") == [
+        ({"n": 1}, {"h": 1})
+    ]
+
+    queue("topics", "unbind", "#", "again")
+    assert "is not bound" in queue("topics", "unbind", "#", "again", code=1, errors=True)
+    assert queue("topics", "test", "other", code=1) == "no bindings\n"
+    assert "no queue is bound to 'other'" in queue(
+        "topics", "send", "other", "1", code=1, errors=True
+    )
+    assert "message 2 is not JSON" in queue(
+        "topics", "send", "logs.a", "1", "{", code=3, errors=True
+    )
+
+
+def test_every_command_takes_json(queue, orders):
+    assert records(queue("send", "again", "1", "--json")) == [1]
+    assert ids(queue("read", "again", "--json")) == [1]
+    assert records(queue("archive", "again", "1", "--json")) == [1]
+    assert records(queue("delete", "orders", "7", "--json")) == [7]
+    assert records(queue("pop", "again", "--json")) == []
+    assert records(queue("purge", "orders", "--yes", "--json")) == [2]
+    assert queue("create", "third", "--json") == ""
+    assert queue("drop", "third", "--yes", "--json") == ""
+    assert records(queue("count", "orders", "--in", "archive", "--json")) == [3]
+    assert ids(queue("tail", "orders", "--after", "0", "--until-empty", "--json")) == []
+
+
+def test_tail_prints_what_there_is_and_ends_when_it_is_told_to(queue, orders):
+    assert ids(queue("tail", "orders", "--after", "0", "--until-empty")) == [5, 6, 7]
+    assert ids(queue("tail", "orders", "--after", "5", "--until-empty")) == [6, 7]
+    assert queue("tail", "orders", "--until-empty") == ""
+    orders.execute("select pgmq.send_batch('again', array_fill('1'::jsonb, array[2500]))")
+    assert ids(queue("tail", "again", "--after", "0", "--until-empty")) == list(range(1, 2501))
+    assert value(orders, "select sum(read_ct) from pgmq.q_orders") == 1
+
+
+def test_tail_prints_each_message_once_also_one_that_commits_late_and_ends_on_ctrl_c(
+    database_18, orders
+):
+    with (
+        database_18.connect(autocommit=False) as before,
+        database_18.connect(autocommit=False) as late,
+    ):
+        before.execute("select pgmq.send('orders', '\"before\"'::jsonb)")
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from pgsluice.cli.main import main; main()", "queue", "tail", "orders",
+             "--poll-interval", "0.02", "--dsn", database_18.url],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            follows = (
+                "select exists (select from pg_stat_activity where pid <> pg_backend_pid() "
+                "and datname = current_database() and query like '%sluice.browse%')"
+            )
+            wait_until(lambda: value(orders, follows), "the first look")
+            late.execute("select pgmq.send('orders', '\"late\"'::jsonb)")
+            orders.execute("select pgmq.send('orders', '\"early\"'::jsonb)")
+            found = [json.loads(process.stdout.readline())]
+            late.commit()
+            found.append(json.loads(process.stdout.readline()))
+            before.commit()
+            found.append(json.loads(process.stdout.readline()))
+            orders.execute("select pgmq.send('orders', '\"last\"'::jsonb)")
+            found.append(json.loads(process.stdout.readline()))
+            process.send_signal(signal.SIGINT)
+            rest, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
+            process.wait()
+
+    assert [(message["msg_id"], message["message"]) for message in found] == [
+        (10, "early"),
+        (9, "late"),
+        (8, "before"),
+        (11, "last"),
+    ]
+    assert (rest, process.returncode) == ("", 0)
+
+
+def test_who_follows_finds_late_messages_wherever_they_are_and_gives_up_after_a_while(
+    database_18, orders
+):
+    now = [0.0]
+
+    def look():
+        return [(message.msg_id, message.state) for message in follower.look()]
+
+    with (
+        database_18.connect(autocommit=False) as first,
+        database_18.connect(autocommit=False) as second,
+    ):
+        follower = Follower(WorkQueue(orders), "again", None, 60, clock=lambda: now[0])
+        first.execute("select pgmq.send('again', '1'::jsonb)")
+        second.execute("select pgmq.send('again', '2'::jsonb)")
+        orders.execute("select pgmq.send('again', '3'::jsonb)")
+        assert look() == [(3, "visible")]
+        assert look() == []
+
+        now[0] = 59
+        first.execute("select pgmq.archive('again', 1)")
+        first.commit()
+        assert look() == [(1, "archived")]
+        assert look() == []
+
+        now[0] = 61
+        assert look() == []
+        second.commit()
+        assert look() == []
+
+
+def test_a_leap_of_ids_is_looked_for_in_part(orders):
+    follower = Follower(WorkQueue(orders), "again", 0, 60)
+    orders.execute("select setval('pgmq.q_again_msg_id_seq', 1000000000)")
+    orders.execute("select pgmq.send('again', '1'::jsonb)")
+
+    assert [message.msg_id for message in follower.look()] == [1_000_000_001]
+    assert len(follower._gaps) == GAPS_MAX
+    assert follower.look() == []

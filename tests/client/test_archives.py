@@ -1,0 +1,205 @@
+"""The methods that look without claiming, keep archives and send again, sync and async, on a pool and a connection."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pgsluice import (
+    ArchiveRetention,
+    DeadLetter,
+    Redriven,
+    Replay,
+    Replayed,
+    ReplayStep,
+    StoredMessage,
+)
+from pgsluice.errors import ArgumentError, PayloadError, QueueNotFoundError, ServerError
+from support import rows
+
+NOW = datetime.now(UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def filled(clients, queue_name):
+    """A queue: 1 to 3 archived, 4 dead, 5 in flight, 6 delayed, 7 visible."""
+    clients.queue.send_batch(
+        queue_name,
+        [{"n": n, "odd": n % 2 == 1} for n in range(1, 8)],
+        headers=[{"h": n} for n in range(1, 8)],
+    )
+    clients.queue.archive_batch(queue_name, [1, 2, 3])
+    clients.queue.read(queue_name, 600, 2)
+    clients.queue.reject(queue_name, 4, 1, "bad", "trace")
+    clients.queue.set_vt(queue_name, 6, 600)
+    return queue_name
+
+
+def ids(messages):
+    return [message.msg_id for message in messages]
+
+
+def test_a_look_claims_nothing(clients, filled):
+    seen = clients.queue.peek(filled, 9)
+
+    assert all(type(message) is StoredMessage for message in seen)
+    assert [(m.msg_id, m.read_ct, m.state) for m in seen] == [
+        (5, 1, "in flight"),
+        (6, 0, "delayed"),
+        (7, 0, "visible"),
+    ]
+    assert (seen[2].message, seen[2].headers) == ({"n": 7, "odd": True}, {"h": 7})
+    assert ids(clients.queue.peek(filled)) == [5]
+    assert ids(clients.queue.peek(filled, 9, after_msg_id=6)) == [7]
+    assert ids(clients.queue.read(filled, 60, 9)) == [7]
+
+
+def test_a_message_is_found_by_its_id_wherever_it_is(clients, filled):
+    found = clients.queue.get_messages(filled, (1, 4, 5, 99))
+
+    assert [(m.msg_id, m.state) for m in found] == [(1, "archived"), (4, "dead"), (5, "in flight")]
+    assert (found[0].archived_at is None, found[1].vt) == (False, None)
+
+
+def test_pages_follow_each_other_and_a_filter_keeps_what_it_matches(clients, filled):
+    browse, count = clients.queue.browse, clients.queue.count_messages
+
+    assert ids(browse(filled)) == [5, 6, 7]
+    assert ids(browse(filled, "archive", qty=2)) == [1, 2]
+    assert ids(browse(filled, "archive", qty=2, after_msg_id=2)) == [3]
+    for condition, wanted in (
+        ({}, [1, 2, 3]),
+        ({"conditional": {"odd": True}}, [1, 3]),
+        ({"conditional_headers": {"h": 2}}, [2]),
+        ({"since": NOW - HOUR, "until": NOW + HOUR}, [1, 2, 3]),
+        ({"since": NOW + HOUR}, []),
+    ):
+        assert ids(browse(filled, "archive", **condition)) == wanted
+        assert count(filled, "archive", **condition) == len(wanted)
+    assert count(filled) == 3
+
+
+def test_a_retention_is_set_listed_and_taken_away(clients, queue_name):
+    def listed():
+        return {record.queue_name: record for record in clients.queue.list_retentions()}[queue_name]
+
+    assert listed() == ArchiveRetention(queue_name, None)
+    clients.queue.set_retention(queue_name, timedelta(days=30))
+    assert listed() == ArchiveRetention(queue_name, timedelta(days=30))
+    clients.queue.set_retention(queue_name, None)
+    assert listed() == ArchiveRetention(queue_name, None)
+
+
+def test_archived_messages_are_sent_again(clients, filled):
+    other = f"{filled}_other"
+    clients.queue.create(other)
+
+    assert clients.queue.replay(filled, [3, 1, 99]) == [Replayed(1, 8), Replayed(3, 9)]
+    assert clients.queue.replay(filled, [2], target_queue_name=other) == [Replayed(2, 1)]
+
+    (message,) = clients.queue.pop(other)
+    assert (message.message, message.headers["h"]) == ({"n": 2, "odd": False}, 2)
+    origin = message.headers["x-pgmq-replayed-from"]
+    assert (origin["queue"], origin["msg_id"]) == (filled, 2)
+    assert clients.queue.count_messages(filled, "archive") == 3
+
+
+def test_a_replay_is_begun_continued_and_listed(clients, filled):
+    other = f"{filled}_other"
+    clients.queue.create(other)
+    replay_id = clients.queue.start_replay(
+        filled,
+        target_queue_name=other,
+        conditional={"odd": True},
+        since=NOW - HOUR,
+        until=NOW - timedelta(minutes=30),
+    )
+    assert clients.queue.continue_replay(replay_id) == ReplayStep(0, 0, True)
+
+    replay_id = clients.queue.start_replay(
+        filled, target_queue_name=other, conditional={"odd": True}
+    )
+    assert clients.queue.continue_replay(replay_id, qty=1) == ReplayStep(1, 1, False)
+    (listed,) = [r for r in clients.queue.list_replays() if r.replay_id == replay_id]
+    assert type(listed) is Replay
+    assert (listed.queue_name, listed.target_queue_name) == (filled, other)
+    assert (listed.conditional, listed.replayed, listed.finished_at) == ({"odd": True}, 1, None)
+    assert clients.queue.continue_replay(replay_id) == ReplayStep(1, 2, True)
+    assert [m.message["n"] for m in clients.queue.pop(other, 9)] == [1, 3]
+
+
+def test_dead_letters_are_browsed_counted_and_moved_back(clients, filled):
+    (letter,) = clients.queue.browse_dead_letters(filled)
+    assert type(letter) is DeadLetter
+    assert (letter.queue_name, letter.msg_id, letter.reason, letter.error, letter.message["n"]) == (
+        filled, 4, "bad", "trace", 4,
+    )  # fmt: skip
+    after = {"after_dead_letter_id": letter.dead_letter_id}
+    assert clients.queue.browse_dead_letters(filled, **after) == []
+    assert clients.queue.count_dead_letters(filled, conditional={"n": 4}) == 1
+    assert clients.queue.count_dead_letters(filled, conditional_headers={"h": 9}) == 0
+    assert clients.queue.redrive_matching(filled, until=NOW - HOUR) == []
+    assert clients.queue.redrive_matching(filled, **after) == []
+
+    assert clients.queue.redrive(filled, [letter.dead_letter_id, 0]) == [
+        Redriven(letter.dead_letter_id, 8)
+    ]
+    assert clients.queue.redrive(filled, [letter.dead_letter_id]) == []
+
+    clients.queue.read(filled, 600, 9)
+    clients.queue.reject(filled, 8, 1, "again")
+    moved = clients.queue.redrive_matching(filled, target_queue_name=filled, qty=5)
+    assert [record.msg_id for record in moved] == [9]
+    assert clients.queue.count_dead_letters(filled) == 0
+
+
+def test_a_queue_that_does_not_exist_is_named(clients, queue_name):
+    for call in (
+        lambda: clients.queue.peek("nope"),
+        lambda: clients.queue.get_messages("nope", [1]),
+        lambda: clients.queue.browse("nope", "archive"),
+        lambda: clients.queue.count_messages("nope"),
+        lambda: clients.queue.set_retention("nope", None),
+        lambda: clients.queue.replay("nope", [1]),
+        lambda: clients.queue.replay(queue_name, [1], target_queue_name="nope"),
+        lambda: clients.queue.start_replay(queue_name, target_queue_name="nope"),
+        lambda: clients.queue.redrive(queue_name, [1], target_queue_name="nope"),
+        lambda: clients.queue.redrive_matching("nope"),
+    ):
+        with pytest.raises(QueueNotFoundError, match="queue 'nope' does not exist; create it"):
+            call()
+    with pytest.raises(ServerError, match=r"replay 0 does not exist; look at sluice\.list_replays"):
+        clients.queue.continue_replay(0)
+
+
+def test_what_cannot_be_asked_is_refused_before_it_is_sent(clients, queue_name):
+    for error, call in (
+        (ArgumentError, lambda: clients.queue.peek(queue_name, 0)),
+        (ArgumentError, lambda: clients.queue.browse(queue_name, qty=2**31)),
+        (ArgumentError, lambda: clients.queue.browse(queue_name, "dead")),
+        (ArgumentError, lambda: clients.queue.browse(queue_name, after_msg_id="1")),
+        (ArgumentError, lambda: clients.queue.browse(queue_name, since=NOW.replace(tzinfo=None))),
+        (PayloadError, lambda: clients.queue.browse(queue_name, conditional={"a": float("nan")})),
+        (ArgumentError, lambda: clients.queue.get_messages(queue_name, [1.5])),
+        (ArgumentError, lambda: clients.queue.replay(queue_name, [2**63])),
+        (ArgumentError, lambda: clients.queue.continue_replay(1, qty=True)),
+        (ArgumentError, lambda: clients.queue.set_retention(queue_name, timedelta(seconds=-1))),
+        (ArgumentError, lambda: clients.queue.set_retention(queue_name, timedelta.max)),
+    ):
+        with pytest.raises(error):
+            call()
+
+
+def test_in_the_callers_transaction_nothing_is_sent_again_before_it_commits(
+    caller, queue_name, observer
+):
+    observer.execute("select pgmq.send(%s, '1'::jsonb)", [queue_name])
+    observer.execute("select pgmq.archive(%s, 1)", [queue_name])
+    caller.queue.replay(queue_name, [1])
+    caller.queue.continue_replay(caller.queue.start_replay(queue_name))
+
+    assert rows(observer, f"select msg_id from pgmq.q_{queue_name}") == []
+    caller.source.commit()
+    assert rows(observer, f"select msg_id from pgmq.q_{queue_name} order by 1") == [(2,), (3,)]
