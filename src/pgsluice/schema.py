@@ -8,42 +8,21 @@ commits: an application can install in the transaction of its own migration.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import Any
 
 import psycopg
-from psycopg.rows import tuple_row
 
+from pgsluice import adoption as adoption_module
+from pgsluice.adoption import Adoption
 from pgsluice.errors import NotInstalledError, SchemaError, translate
+from pgsluice.schema_texts import LEGACY, Migration, fetch, functions, ledger_row, read, run
+from pgsluice.schema_texts import migrations as _migrations
 
-SCHEMAS = ("pgmq", "pgq", "sluice")
 SERVER_VERSION_MIN = 150_000
-
-_GRANT = re.compile(r"^grant (?P<what>[^;]+?) to (?P<roles>[\w, ]+);$", re.MULTILINE)
-_BREAKING = re.compile(r"-- breaking: (?P<why>.+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One numbered step of the tables.
-
-    Attributes:
-        version: `schema/NNNN_words`; they run in this order within a schema.
-        sql: Its text, grants guarded.
-        checksum: SHA-256 of the text as released.
-        breaking: Why clients of the release before cannot run on it, or None: they can.
-    """
-
-    version: str
-    sql: str
-    checksum: str
-    breaking: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +43,14 @@ class Plan:
         return tuple(m for m in self.migrations if m.breaking)
 
 
-def install(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+def install(connection: psycopg.Connection[Any], *, legacy: bool = False) -> tuple[str, ...]:
     """Install the schemas, or bring them to this release; twice does no harm.
 
     Args:
         connection: Of a role that may create schemas in this database. No superuser, no extension. The work is
             part of its transaction; nothing is committed unless the connection is in autocommit mode.
+        legacy: Also the seventeen `pgmq_…` functions of PGMQ 0.20, in schema `public`. Once there, they stay and are
+            kept current without it.
 
     Returns:
         The versions of the migrations that ran, in order; empty when all of them had run before.
@@ -81,15 +62,69 @@ def install(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     """
     _check_server(connection)
     with _translated(), connection.transaction():
-        _run(connection, _read("begin.sql"))
-        pending = _pending(connection)
+        run(connection, read("begin.sql"))
+        legacy = legacy or _has_legacy(installed_versions(connection))
+        pending = _pending(connection, legacy=legacy)
         for migration in pending:
-            _run(connection, migration.sql)
-            _run(connection, _ledger_row(migration))
-        for text in _functions():
-            _run(connection, text)
-        _run(connection, _read("end.sql"))
+            run(connection, migration.sql)
+            run(connection, ledger_row(migration))
+        for text in functions(legacy=legacy):
+            run(connection, text)
+        run(connection, read("end.sql"))
     return tuple(migration.version for migration in pending)
+
+
+def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0) -> tuple[str, ...]:
+    """Turn a database with PGMQ, 1.5 to 1.13, into ours in place, as one transaction; twice does no harm.
+
+    Tables, messages, ids, grants, policies and triggers of users stay; the functions are replaced, whoever could call
+    them goes on, and sessions that are in the middle of it wait. docs/guides/adopt.md has the way back.
+
+    Args:
+        connection: Of the owner of PGMQ's objects, with the right to create schemas, or of a superuser. The work is
+            part of its transaction.
+        lock_deadline_s: How long to try to lock the tables, seconds. While they are tried, other sessions wait for
+            moments; from then on, until the end of the transaction.
+
+    Returns:
+        What was done, in order; empty when the schemas were ours already.
+
+    Raises:
+        SchemaError: There is nothing to adopt, or something stands against it; every reason is named with its way out.
+            Nothing was changed.
+        RetryableError: The tables could not be locked within the deadline. Nothing was changed.
+    """
+    _check_server(connection)
+    with _translated(), connection.transaction():
+        run(connection, read("adopt/begin.sql"))
+        if installed_versions(connection):
+            return ()
+        adoption = _looked_at(connection, lock_deadline_s)
+        if adoption.objections:
+            raise SchemaError(f"PGMQ cannot be adopted: {'. Also: '.join(adoption.objections)}")
+        run(connection, read("adopt/lock.sql"))
+        run(connection, read("adopt/clear.sql"))
+        run(connection, read("begin.sql"))
+        adoption_module.take_over(connection, _pending(connection, legacy=False))
+        adoption_module.forget(connection)
+        run(connection, read("end.sql"))
+    return adoption.steps
+
+
+def plan_adoption(connection: psycopg.Connection[Any]) -> Adoption:
+    """Say what `adopt` would do and what stands against it; reads the catalog only, and locks nothing.
+
+    Returns:
+        Steps and objections; neither when the schemas are ours already.
+
+    Raises:
+        SchemaError: There is nothing to adopt.
+    """
+    _check_server(connection)
+    with _translated(), connection.transaction(force_rollback=True):
+        if installed_versions(connection):
+            return Adoption(steps=(), objections=())
+        return _looked_at(connection, lock_deadline_s=0)
 
 
 def upgrade(
@@ -110,7 +145,8 @@ def upgrade(
         raise NotInstalledError(
             "pgsluice is not installed in this database; install it with `pgsluice schema install`"
         )
-    breaking = [m for m in _migrations() if m.version not in installed and m.breaking]
+    known = _migrations(legacy=_has_legacy(installed))
+    breaking = [m for m in known if m.version not in installed and m.breaking]
     if breaking and not allow_breaking:
         names = "; ".join(f"{m.version}: {m.breaking}" for m in breaking)
         raise SchemaError(
@@ -126,14 +162,16 @@ def plan(connection: psycopg.Connection[Any]) -> Plan:
     Args:
         connection: As for `install`. Takes the same locks for as long as it runs.
     """
-    before = set(installed_versions(connection))
+    before = installed_versions(connection)
     with _translated(), connection.transaction(force_rollback=True):
         catalog_before = fingerprint(connection)
         install(connection)
         catalog_after = fingerprint(connection)
     lines = difflib.unified_diff(catalog_before, catalog_after, lineterm="", n=0)
     return Plan(
-        migrations=tuple(m for m in _migrations() if m.version not in before),
+        migrations=tuple(
+            m for m in _migrations(legacy=_has_legacy(before)) if m.version not in before
+        ),
         changes=tuple(line for line in lines if re.match(r"[-+](?![-+])", line)),
     )
 
@@ -159,7 +197,9 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 
 
 def uninstall(connection: psycopg.Connection[Any], *, drop_data: bool = False) -> None:
-    """Drop the three schemas. The roles stay: other databases of the server may use them.
+    """Drop the three schemas, and the older names if they are there.
+
+    The roles stay: other databases of the server may use them.
 
     Args:
         connection: Of the schemas' owner; part of its transaction.
@@ -169,37 +209,44 @@ def uninstall(connection: psycopg.Connection[Any], *, drop_data: bool = False) -
         NotInstalledError: There is nothing of ours to drop.
         SchemaError: There is data and `drop_data` is False; what there is, is named. Nothing was dropped.
     """
-    if not installed_versions(connection):
+    installed = installed_versions(connection)
+    if not installed:
         raise NotInstalledError("pgsluice is not installed in this database; nothing was dropped")
     with _translated(), connection.transaction():
-        holding = _fetch(connection, _read("contents.sql"))
+        holding = fetch(connection, read("contents.sql"))
         if holding and not drop_data:
             names = ", ".join(f"{kind} {name}" for kind, name in holding)
             raise SchemaError(
                 f"the schemas hold data ({names}); drop it with them by --drop-data, or drop the queues and "
                 "logs first"
             )
-        _run(connection, _read("uninstall.sql"))
+        if _has_legacy(installed):
+            run(connection, read("legacy/uninstall.sql"))
+        run(connection, read("uninstall.sql"))
 
 
-def print_sql() -> str:
-    """Return one plain SQL text that installs into an empty database: `psql -1 -f`."""
+def print_sql(*, legacy: bool = False) -> str:
+    """Return one plain SQL text that installs into an empty database: `psql -1 -f`.
+
+    Args:
+        legacy: As for `install`.
+    """
     parts = [
         "-- pgsluice: message queues (pgmq), event logs (pgq) and what neither has (sluice).",
         "-- For an empty database, in one transaction: psql -1 -v ON_ERROR_STOP=1 -f this_file",
-        _read("begin.sql"),
+        read("begin.sql"),
     ]
-    for migration in _migrations():
-        parts += [migration.sql, _ledger_row(migration)]
-    return "\n".join([*parts, *_functions(), _read("end.sql")])
+    for migration in _migrations(legacy=legacy):
+        parts += [migration.sql, ledger_row(migration)]
+    return "\n".join([*parts, *functions(legacy=legacy), read("end.sql")])
 
 
 def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     """Return the versions in the ledger, sorted; empty when pgsluice is not installed here."""
     with _translated():
-        if _fetch(connection, _read("ledger_exists.sql")) == [(False,)]:
+        if fetch(connection, read("ledger_exists.sql")) == [(False,)]:
             return ()
-        return tuple(version for version, _ in _fetch(connection, _read("ledger.sql")))
+        return tuple(dict(fetch(connection, read("ledger.sql"))))
 
 
 def fingerprint(connection: psycopg.Connection[Any]) -> list[str]:
@@ -209,7 +256,7 @@ def fingerprint(connection: psycopg.Connection[Any]) -> list[str]:
     databases with equal fingerprints behave alike.
     """
     with _translated():
-        return [line for (line,) in _fetch(connection, _read("fingerprint.sql"))]
+        return [line for (line,) in fetch(connection, read("fingerprint.sql"))]
 
 
 def _check_server(connection: psycopg.Connection[Any]) -> None:
@@ -220,9 +267,21 @@ def _check_server(connection: psycopg.Connection[Any]) -> None:
         )
 
 
-def _pending(connection: psycopg.Connection[Any]) -> list[Migration]:
-    applied = dict(_fetch(connection, _read("ledger.sql")))
-    known = _migrations()
+def _looked_at(connection: psycopg.Connection[Any], lock_deadline_s: float) -> Adoption:
+    if fetch(connection, read("adopt/exists.sql")) == [(False,)]:
+        raise SchemaError(
+            "there is no schema pgmq in this database to adopt; install with `pgsluice schema install`"
+        )
+    return adoption_module.look(connection, lock_deadline_s)
+
+
+def _has_legacy(versions: tuple[str, ...]) -> bool:
+    return any(version.startswith(f"{LEGACY}/") for version in versions)
+
+
+def _pending(connection: psycopg.Connection[Any], *, legacy: bool) -> list[Migration]:
+    applied = dict(fetch(connection, read("ledger.sql")))
+    known = _migrations(legacy=legacy)
     for migration in known:
         if applied.get(migration.version, migration.checksum) != migration.checksum:
             raise SchemaError(
@@ -235,84 +294,6 @@ def _pending(connection: psycopg.Connection[Any]) -> list[Migration]:
             f"the database is newer than this release: it has {', '.join(unknown)}; upgrade pgsluice instead"
         )
     return [migration for migration in known if migration.version not in applied]
-
-
-def _migrations() -> list[Migration]:
-    found = []
-    for schema in SCHEMAS:
-        for file in _sql_files(schema, "migrations"):
-            text = file.read_text(encoding="utf-8")
-            breaking = _BREAKING.match(text)
-            if breaking is None:
-                raise SchemaError(f"migration {file.name} does not begin with `-- breaking:`")
-            found.append(
-                Migration(
-                    version=f"{schema}/{file.name.removesuffix('.sql')}",
-                    sql=guard_grants(text),
-                    checksum=hashlib.sha256(text.encode()).hexdigest(),
-                    breaking=None if breaking["why"] == "no" else breaking["why"],
-                )
-            )
-    return found
-
-
-def _ledger_row(migration: Migration) -> str:
-    row = _read("ledger_row.sql")
-    for column in ("version", "checksum", "breaking"):
-        value = getattr(migration, column)
-        literal = "null" if value is None else "'" + value.replace("'", "''") + "'"
-        row = row.replace(f":{column}", literal)
-    return row
-
-
-def _functions() -> list[str]:
-    return [
-        guard_grants(file.read_text(encoding="utf-8"))
-        for schema in SCHEMAS
-        for file in _sql_files(schema, "functions")
-    ]
-
-
-def guard_grants(sql: str) -> str:
-    """Let each `grant … to sluice_…;` that begins a line run only where the role exists.
-
-    The files say plainly who may do what; a server where the installer may not create roles skips those lines.
-    """
-
-    def guarded(match: re.Match[str]) -> str:
-        return "\n".join(_guarded_grant(match["what"], role) for role in match["roles"].split(", "))
-
-    return _GRANT.sub(guarded, sql)
-
-
-def _guarded_grant(what: str, role: str) -> str:
-    statement = f"grant {what} to {role};"
-    if not role.startswith("sluice_"):
-        return statement
-    return (
-        f"do $grant$ begin if pg_catalog.to_regrole('{role}') is not null then {statement} "
-        "end if; end; $grant$;"
-    )
-
-
-def _sql_files(schema: str, folder: str) -> list[Traversable]:
-    files = resources.files("pgsluice").joinpath("sql", schema, folder).iterdir()
-    return sorted((f for f in files if f.name.endswith(".sql")), key=lambda f: f.name)
-
-
-def _read(name: str) -> str:
-    text = resources.files("pgsluice").joinpath("sql", name).read_text(encoding="utf-8")
-    return guard_grants(text)
-
-
-def _run(connection: psycopg.Connection[Any], sql: str) -> None:
-    # Several statements in one text need the simple protocol, which psycopg uses when there are no parameters.
-    connection.execute(sql, prepare=False)
-
-
-def _fetch(connection: psycopg.Connection[Any], sql: str) -> list[Any]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return cursor.execute(sql, prepare=False).fetchall()
 
 
 @contextmanager

@@ -260,7 +260,7 @@ def test_a_breaking_migration_must_be_allowed(connection, monkeypatch):
     breaking = schema.Migration(
         "sluice/9999_future", text, "checksum", "old clients do not know it"
     )
-    monkeypatch.setattr(schema, "_migrations", lambda: [*known, breaking])
+    monkeypatch.setattr(schema, "_migrations", lambda **_: [*known, breaking])
 
     assert schema.plan(connection).breaking == (breaking,)
     with pytest.raises(SchemaError, match="sluice/9999_future: old clients do not know it"):

@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "schema": (
         "pgsluice.cli.schema",
         "schema",
-        "Install, upgrade, verify, print or remove the schema.",
+        "Install, adopt, upgrade, verify, print or remove it.",
     ),
     "queue": ("pgsluice.cli.queue", "queue", "Create, fill, read and watch work queues."),
     "embedded": (

@@ -1,4 +1,4 @@
-"""`pgsluice schema`: install, upgrade, verify, print, uninstall."""
+"""`pgsluice schema`: install, adopt, upgrade, verify, print, uninstall."""
 
 from __future__ import annotations
 
@@ -13,19 +13,64 @@ from pgsluice.cli.options import dsn_option
 from pgsluice.connection import connect, resolve
 
 _console = Console(highlight=False, soft_wrap=True)
+_with_option = click.option(
+    "--with",
+    "extras",
+    type=click.Choice(["legacy"]),
+    multiple=True,
+    help="legacy: also the seventeen functions pgmq_… of PGMQ 0.20, in schema public. An upgrade remembers it.",
+)
 
 
 @click.group()
 def schema() -> None:
-    """Install, upgrade, verify, print or remove the schemas pgmq, pgq and sluice."""
+    """Install, adopt, upgrade, verify, print or remove the schemas pgmq, pgq and sluice."""
 
 
 @schema.command()
 @dsn_option
-def install(dsn: str | None) -> None:
+@_with_option
+def install(dsn: str | None, extras: tuple[str, ...]) -> None:
     """Install into a database, or bring it to this release; twice does no harm."""
     with connect(resolve(dsn)) as connection:
-        _say_what_ran(installer.install(connection))
+        _say_what_ran(installer.install(connection, legacy="legacy" in extras))
+
+
+@schema.command()
+@dsn_option
+@click.option(
+    "--plan", "plan_only", is_flag=True, help="Print what would be done, and change nothing."
+)
+@click.option(
+    "--lock-deadline",
+    "lock_deadline_s",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to try to lock the tables.",
+)
+def adopt(dsn: str | None, plan_only: bool, lock_deadline_s: float) -> None:
+    """Turn a database with PGMQ 1.5 to 1.13 into ours in place, in one transaction.
+
+    Queues, messages, ids, grants, policies and triggers stay. With --plan, exit 1 says that something
+    stands against it.
+    """
+    with connect(resolve(dsn)) as connection:
+        if not plan_only:
+            for step in installer.adopt(connection, lock_deadline_s=lock_deadline_s):
+                _console.print(f"done: {step}", markup=False)
+            _console.print("the schema is ours")
+            return
+        plan = installer.plan_adoption(connection)
+    for step in plan.steps:
+        _console.print(step, markup=False)
+    for objection in plan.objections:
+        _console.print(f"against it: {objection}", markup=False)
+    if plan.objections:
+        sys.exit(EXIT_DIFFERENCE)
+    if not plan.steps:
+        _console.print("nothing to do")
 
 
 @schema.command()
@@ -68,9 +113,10 @@ def verify(dsn: str | None) -> None:
 
 
 @schema.command("print")
-def print_() -> None:
+@_with_option
+def print_(extras: tuple[str, ...]) -> None:
     """Write one SQL file for an empty database: pgsluice schema print | psql -1 -f -"""
-    click.echo(installer.print_sql())
+    click.echo(installer.print_sql(legacy="legacy" in extras))
 
 
 @schema.command()

@@ -16,13 +16,15 @@ begin
         select n.nspname
         from pg_catalog.pg_namespace as n
         where n.nspname in ('pgmq', 'pgq', 'sluice')
+          and n.nspname is distinct from pg_catalog.current_setting('sluice.adopting', true)
         order by n.nspname
     loop
         raise exception using
             errcode = '42P06',
             message = pg_catalog.format('schema %I already exists and was not made by pgsluice', v_schema),
             detail = 'Installing over it could destroy what it holds.',
-            hint = 'install into another database, or move what is there out of the way: drop extension, '
+            hint = case when v_schema = 'pgmq' then 'if it is PGMQ, keep it with its messages: `pgsluice schema adopt`; else ' else '' end
+                || 'install into another database, or move what is there out of the way: drop extension, '
                 'or alter schema … rename to …';
     end loop;
 end;
@@ -86,6 +88,8 @@ begin
     loop
         if pg_catalog.to_regnamespace(pg_catalog.quote_ident(v_schema)) is null then
             execute pg_catalog.format('create schema %I authorization %I', v_schema, v_owner);
+        elsif v_schema = pg_catalog.current_setting('sluice.adopting', true) then
+            execute pg_catalog.format('alter schema %I owner to %I', v_schema, v_owner);
         end if;
     end loop;
 

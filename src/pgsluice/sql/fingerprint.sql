@@ -1,5 +1,5 @@
--- The catalog of the three schemas as sorted lines of text. Tables and readers of users' queues and logs are left out:
--- they are data. So is the ledger's content; that it is complete is checked apart.
+-- The catalog of the three schemas, and of PGMQ's older names, as sorted lines of text. Tables and readers of users'
+-- queues and logs are left out: they are data. So is the ledger's content; that it is complete is checked apart.
 with
 ours as (
     select n.oid, n.nspname, n.nspowner, n.nspacl
@@ -49,14 +49,15 @@ line (kind, name, content) as (
     from relation
     join pg_catalog.pg_trigger as t on t.tgrelid = relation.oid and not t.tgisinternal
     union all
-    select 'function', pg_catalog.format('%I.%I(%s)', ours.nspname, p.proname, pg_catalog.oidvectortypes(p.proargtypes)),
+    select 'function', pg_catalog.format('%I.%I(%s)', n.nspname, p.proname, pg_catalog.oidvectortypes(p.proargtypes)),
         pg_catalog.format(
             'owner %s acl %s comment %s %s', pg_catalog.pg_get_userbyid(p.proowner), p.proacl,
             pg_catalog.obj_description(p.oid, 'pg_proc'), pg_catalog.pg_get_functiondef(p.oid)
         )
     from pg_catalog.pg_proc as p
-    join ours on ours.oid = p.pronamespace
-    where not (ours.nspname = 'pgmq' and p.proname ~ '^q_')
+    join pg_catalog.pg_namespace as n on n.oid = p.pronamespace
+    where n.oid in (select ours.oid from ours) and not (n.nspname = 'pgmq' and p.proname ~ '^q_')
+       or n.nspname = 'public' and p.proname ~ '^pgmq_' and p.prokind = 'f'
     union all
     select 'default grant', ours.nspname::text,
         pg_catalog.format('for %s on %s acl %s', pg_catalog.pg_get_userbyid(a.defaclrole), a.defaclobjtype, a.defaclacl)

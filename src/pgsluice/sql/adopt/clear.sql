@@ -1,0 +1,57 @@
+-- The extension lets go of what it holds; then goes what cannot be replaced in place.
+do $$
+declare
+    v_member record;
+    v_function record;
+    v_type record;
+    v_attribute text;
+    v_queue record;
+begin
+    for v_member in
+        select case o.type when 'composite type' then 'type' else o.type end as type, o.identity
+        from pg_depend as d
+        join adopted_extension as e on d.refclassid = 'pg_extension'::regclass and d.refobjid = e.oid
+        cross join lateral pg_identify_object(d.classid, d.objid, 0) as o
+        where d.deptype = 'e'
+    loop
+        execute format('alter extension pgmq drop %s %s', v_member.type, v_member.identity);
+    end loop;
+    if exists (select from adopted_extension) then
+        drop extension pgmq;
+    end if;
+
+    for v_function in
+        select f.signature from adopted_function as f where f.action = 'drop'
+    loop
+        execute format('drop function %s', v_function.signature);
+    end loop;
+    for v_type in
+        select t.name, t.action, t.missing from adopted_type as t
+    loop
+        if v_type.action = 'replace' then
+            execute format('drop type pgmq.%I', v_type.name);
+            continue;
+        end if;
+        foreach v_attribute in array v_type.missing
+        loop
+            execute format('alter type pgmq.%I add attribute %s', v_type.name, v_attribute);
+        end loop;
+    end loop;
+
+    if exists (
+        select from pg_class as c where c.oid = to_regclass('pgmq.notify_insert_throttle') and c.relpersistence = 'u'
+    ) then
+        alter table pgmq.notify_insert_throttle set logged;
+    end if;
+    for v_queue in
+        select t.oid::regclass::text as name
+        from adopted_queue as q
+        cross join lateral (values (q.queue_oid), (q.archive_oid)) as t (oid)
+        where q.columns_missing > 0 and t.oid is not null
+    loop
+        execute format('alter table %s add column if not exists headers jsonb', v_queue.name);
+        execute format('alter table %s add column if not exists last_read_at timestamptz', v_queue.name);
+    end loop;
+end;
+$$;
+select set_config('sluice.adopting', 'pgmq', true);

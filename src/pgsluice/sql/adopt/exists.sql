@@ -1,0 +1,1 @@
+select pg_catalog.to_regnamespace('pgmq') is not null;

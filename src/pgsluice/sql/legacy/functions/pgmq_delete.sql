@@ -1,0 +1,38 @@
+create or replace function public.pgmq_delete(queue_name text, msg_id bigint)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if pgmq.delete(queue_name, msg_id) then
+        return true;
+    end if;
+    raise warning 'no message found with msg_id: %', msg_id;
+    return false;
+end;
+$$;
+
+comment on function public.pgmq_delete(text, bigint) is
+    'Delete one message for good; false, with a warning, when it is not in the queue. PGMQ 0.20''s name of pgmq.delete.';
+revoke execute on function public.pgmq_delete(text, bigint) from public;
+grant execute on function public.pgmq_delete(text, bigint) to sluice_admin, sluice_reader;
+
+create or replace function public.pgmq_delete(queue_name text, msg_ids bigint[])
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pgmq.delete(queue_name, msg_ids);
+    if found then
+        return true;
+    end if;
+    raise warning 'no message found with msg_ids: %', msg_ids;
+    return false;
+end;
+$$;
+
+comment on function public.pgmq_delete(text, bigint[]) is
+    'Delete messages for good; false, with a warning, when none of them is in the queue. PGMQ 0.20''s name of pgmq.delete.';
+revoke execute on function public.pgmq_delete(text, bigint[]) from public;
+grant execute on function public.pgmq_delete(text, bigint[]) to sluice_admin, sluice_reader;
