@@ -120,7 +120,14 @@ create temporary table adopted_queue (
 
 do $$
 begin
-    if to_regclass('pgmq.meta') is null then
+    -- Without these or the right to read them, there will be objections enough.
+    if not coalesce(has_table_privilege(to_regclass('pgmq.meta'), 'select'), false) or (
+        select count(*)
+        from pg_attribute as a
+        where a.attrelid = to_regclass('pgmq.meta')
+          and a.attname in ('queue_name', 'is_partitioned', 'is_unlogged')
+          and not a.attisdropped
+    ) < 3 then
         return;
     end if;
     insert into adopted_queue (queue_name, queue_table, queue_oid, archive_oid, is_partitioned, is_unlogged)
@@ -163,7 +170,7 @@ begin
 
     -- Before there was a throttle, every insert notified. With one, a trigger without a row is what a crash left.
     update adopted_queue as q set throttle_interval_ms = 0 where q.has_trigger;
-    if to_regclass('pgmq.notify_insert_throttle') is not null then
+    if has_table_privilege(to_regclass('pgmq.notify_insert_throttle'), 'select') then
         update adopted_queue as q
         set throttle_interval_ms = coalesce(
             (select t.throttle_interval_ms from pgmq.notify_insert_throttle as t where t.queue_name = q.queue_name), 250

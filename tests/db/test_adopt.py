@@ -1,0 +1,472 @@
+"""Adopting PGMQ's schema: what stays, what changes, who can go on, and that nothing happens by half."""
+
+from __future__ import annotations
+
+import re
+
+import psycopg
+import pytest
+
+from pgsluice import schema
+from pgsluice.errors import RetryableError, SchemaError
+from support import rows, value
+from support_adopt import add_users, contents, fill, rights
+from support_pgmq import make_older, upstream_sql
+
+
+@pytest.fixture
+def pgmq(empty_database):
+    """A superuser's session in a database where PGMQ 1.13.0 was installed from SQL."""
+    with empty_database.connect() as connection:
+        connection.execute(upstream_sql())
+        yield connection
+
+
+@pytest.fixture
+def client(pgmq, role):
+    """A role that some other software uses."""
+    yield role
+    pgmq.execute("reset role")
+    pgmq.execute(f"drop owned by {role} cascade")
+
+
+def refusal(connection):
+    """Why adopting is refused, said by the plan and by the act, which changed nothing."""
+    before = schema.fingerprint(connection)
+
+    plan = schema.plan_adoption(connection)
+    with pytest.raises(SchemaError) as caught:
+        schema.adopt(connection)
+
+    for objection in plan.objections:
+        assert objection in str(caught.value)
+    assert plan.objections
+    assert schema.fingerprint(connection) == before
+    return "\n".join(plan.objections)
+
+
+def without_grants(lines):
+    return [
+        re.sub(r" acl (\{[^}]*\}|)(?= comment|$)", "", line).replace(" acl  comment", " comment")
+        for line in lines
+        if not line.startswith("default grant")
+    ]
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_messages_stay_with_their_ids_rights_policies_and_triggers(pgmq, client):
+    fill(pgmq, 100_000)
+    add_users(pgmq, client)
+    pgmq.execute("select pgmq.bind_topic('a.*', 'orders')")
+    contents_before, rights_before = contents(pgmq), rights(pgmq)
+
+    steps = schema.adopt(pgmq)
+
+    assert "make the indexes of queues anew: 3 (2 logged, 1 unlogged, 0 partitioned)" in "\n".join(
+        steps
+    )
+    assert contents(pgmq) == contents_before
+    assert rights(pgmq) == rights_before
+    assert value(pgmq, "select pgmq.send('orders', '1'::jsonb)") == 110_001
+    assert value(pgmq, "select count(*) from public.audit") == 1
+    assert rows(pgmq, "select msg_id from pgmq.read('orders', 1, 2)") == [(10_001,), (10_002,)]
+    assert value(pgmq, "select pgmq.send_topic('a.b', '1'::jsonb)") == 1
+    assert rows(pgmq, "select msg_id from pgmq.read('fast', 1, 1)") == [(3,)]
+    assert value(pgmq, "select pgmq.metrics('Mixed Case-1')").startswith('("Mixed Case-1",1,')
+
+
+def test_the_catalog_is_afterwards_that_of_an_installation(pgmq, connection):
+    fill(pgmq)
+
+    schema.adopt(pgmq)
+
+    assert schema.verify(pgmq) == ()
+    assert without_grants(schema.fingerprint(pgmq)) == without_grants(
+        schema.fingerprint(connection)
+    )
+    ledger = "select version, checksum, breaking from sluice.migration order by 1"
+    assert rows(pgmq, ledger) == rows(connection, ledger)
+
+
+def test_an_adopted_queue_has_the_indexes_and_grants_of_a_new_one(pgmq, connection):
+    pgmq.execute("select pgmq.create('orders')")
+    connection.execute("select pgmq.create('orders')")
+    indexes = "select indexdef from pg_indexes where schemaname = 'pgmq' and tablename ~ '^[qa]_' order by 1"
+    grants = """select distinct relname, grantee::regrole::text, privilege_type
+        from pg_class cross join lateral aclexplode(relacl)
+        where relnamespace = 'pgmq'::regnamespace and relname ~ '_orders' order by 1, 2, 3"""
+
+    schema.adopt(pgmq)
+
+    assert rows(pgmq, indexes) == rows(connection, indexes)
+    assert rows(pgmq, grants) == rows(connection, grants)
+
+
+def test_the_plan_says_every_step_and_changes_nothing(pgmq, client):
+    fill(pgmq)
+    add_users(pgmq, client)
+    pgmq.execute("select pgmq.create_fifo_index('orders'), pgmq.enable_notify_insert('orders', 7)")
+    pgmq.execute("create function pgmq.mine() returns integer return 1")
+    before = (schema.fingerprint(pgmq), contents(pgmq), rights(pgmq))
+
+    plan = schema.plan_adoption(pgmq)
+
+    assert plan.objections == ()
+    assert [re.sub(r", reading \d+ \w+$", "", line) for line in plan.steps] == [
+        "lock tables to the end, while senders and readers wait: 9",
+        "replace functions in place: 66",
+        *[line for line in plan.steps if line.startswith("drop functions: 10 (pgmq._belongs_to_pgmq(text), ")],
+        "leave functions alone that are not PGMQ's: 1 (pgmq.mine())",
+        "make table pgmq.notify_insert_throttle logged",
+        "make the indexes of queues anew: 3 (2 logged, 1 unlogged, 0 partitioned)",
+        "make the ids of unlogged queues logged: 1",
+        "replace FIFO indexes: 1",
+        "replace notify triggers, and keep their throttles: 1",
+        "let pg_monitor go on calling all functions",
+        f"let {client} go on calling all functions",
+        "create schemas pgq and sluice",
+    ]  # fmt: skip
+    assert (schema.fingerprint(pgmq), contents(pgmq), rights(pgmq)) == before
+    assert schema.adopt(pgmq) == plan.steps
+    assert value(pgmq, "select pgmq.mine()") == 1
+
+
+def test_adopting_twice_does_nothing(pgmq):
+    fill(pgmq)
+    schema.adopt(pgmq)
+    before = (schema.fingerprint(pgmq), contents(pgmq))
+
+    assert schema.adopt(pgmq) == ()
+    assert schema.plan_adoption(pgmq).steps == ()
+
+    assert (schema.fingerprint(pgmq), contents(pgmq)) == before
+
+
+def test_an_adoption_is_part_of_the_callers_transaction_and_gives_its_settings_back(
+    empty_database, pgmq
+):
+    with empty_database.connect(autocommit=False) as connection:
+        settings = "select current_setting('role'), current_setting('search_path'), current_setting('lock_timeout')"
+        before = rows(connection, settings)
+        schema.adopt(connection)
+        assert rows(connection, settings) == before
+        assert value(connection, "select to_regclass('adopted_queue')") is None
+        connection.rollback()
+
+    assert schema.installed_versions(pgmq) == ()
+    assert (
+        value(pgmq, "select to_regprocedure('pgmq._get_partition_col(text)') is not null") is True
+    )
+
+
+@pytest.mark.parametrize(
+    "tag", ["DROP FUNCTION", "CREATE SCHEMA", "CREATE INDEX", "CREATE TRIGGER"]
+)
+def test_an_adoption_that_fails_midway_changes_nothing(pgmq, client, tag):
+    fill(pgmq)
+    add_users(pgmq, client)
+    pgmq.execute("select pgmq.enable_notify_insert('orders')")
+    before = (schema.fingerprint(pgmq), contents(pgmq), rights(pgmq))
+    pgmq.execute(
+        f"""create function public.fail() returns event_trigger language plpgsql as $$ begin raise 'planted'; end; $$;
+        create event trigger fail on ddl_command_start when tag in ('{tag}') execute function public.fail()"""
+    )
+
+    with pytest.raises(Exception, match="planted"):
+        schema.adopt(pgmq)
+
+    pgmq.execute("drop event trigger fail")
+    assert (schema.fingerprint(pgmq), contents(pgmq), rights(pgmq)) == before
+    assert schema.adopt(pgmq) != ()
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["MyQ", "myq"], "queues 'MyQ' and 'myq' share the table pgmq.q_myq; keep the name that"),
+        ([""], "queue name '' is empty or contains control characters; rename its tables"),
+        (["a\nb"], "is empty or contains control characters; rename its tables"),
+        (["ä" * 24], "queue name '" + "ä" * 24 + "' has 48 bytes; rename its tables"),
+    ],
+)
+def test_names_that_would_lose_messages_are_refused_with_the_way_out(pgmq, names, said):
+    for name in names:
+        pgmq.execute("select pgmq.create(%s)", (name,))
+
+    assert said in refusal(pgmq)
+
+
+def test_two_names_of_one_table_are_adopted_once_one_is_deleted(pgmq):
+    pgmq.execute("select pgmq.create('MyQ'), pgmq.create('myq'), pgmq.send('myq', '1'::jsonb)")
+    pgmq.execute("delete from pgmq.meta where queue_name = 'MyQ'")
+
+    schema.adopt(pgmq)
+
+    assert rows(pgmq, "select msg_id from pgmq.read('myq', 1, 9)") == [(1,)]
+
+
+def test_a_view_on_a_function_that_is_replaced_in_place_stays(pgmq):
+    fill(pgmq)
+    pgmq.execute(
+        "create view public.lengths as select queue_name, queue_length from pgmq.metrics_all()"
+    )
+    before = rows(pgmq, "select * from public.lengths order by 1")
+
+    schema.adopt(pgmq)
+
+    assert rows(pgmq, "select * from public.lengths order by 1") == before
+
+
+@pytest.mark.parametrize("version", ["1.9", "1.5"])
+def test_an_older_pgmq_is_adopted_with_its_messages(pgmq, client, version):
+    fill(pgmq)
+    add_users(pgmq, client)
+    pgmq.execute("select pgmq.enable_notify_insert('orders', 40)")
+    make_older(pgmq, version)
+    before, rights_before = contents(pgmq), rights(pgmq)
+    before.pop("topic_bindings", None)
+
+    steps = "\n".join(schema.adopt(pgmq))
+
+    after = contents(pgmq)
+    assert after.pop("topic_bindings")[2] == 0
+    assert after == before
+    assert rights(pgmq) == rights_before
+    assert "drop type pgmq.message_record and make it anew" in steps
+    assert "add to type pgmq.metrics_result: default_partition_length bigint" in steps
+    assert "add columns (headers, last_read_at) to tables of queues: 6" in steps
+    assert schema.verify(pgmq) == ()
+    assert rows(pgmq, "select msg_id, last_read_at is null from pgmq.pop('fast', 2)") == [
+        (3, True),
+        (4, True),
+    ]
+    throttles = "select queue_name, throttle_interval_ms from pgmq.list_notify_insert_throttles()"
+    assert rows(pgmq, throttles) == ([("orders", 40)] if version == "1.9" else [])
+    pgmq.execute(f"set role {client}")
+    assert rows(pgmq, "select msg_id from pgmq.read('orders', 1, 1)") == [(101,)]
+
+
+def test_what_depends_on_a_type_that_changed_is_named_and_refused(pgmq):
+    pgmq.execute("select pgmq.create('orders')")
+    make_older(pgmq, "1.9")
+    pgmq.execute("create view public.next as select msg_id from pgmq.read('orders', 0, 1)")
+    pgmq.execute(
+        "create function public.take() returns setof pgmq.message_record language sql as 'select * from pgmq.pop(''orders'')'"
+    )
+
+    said = refusal(pgmq)
+
+    assert re.search(
+        r"view public.next depends on .*function pgmq.read\(text,integer,integer,jsonb\), which",
+        said,
+    )
+    assert "function public.take() depends on type pgmq.message_record, which" in said
+    assert said.count("drop it, adopt, and make it anew") == 2
+    pgmq.execute("drop view public.next; drop function public.take()")
+    assert schema.adopt(pgmq) != ()
+
+
+def test_who_called_the_functions_goes_on_and_who_could_not_still_cannot(pgmq, client):
+    fill(pgmq)
+    add_users(pgmq, client)
+
+    schema.adopt(pgmq)
+
+    pgmq.execute(f"set role {client}")
+    assert value(pgmq, "select pgmq.send('orders', '{\"n\": 0}'::jsonb)") == 1101
+    assert rows(pgmq, "select msg_id from pgmq.read('orders', 9, 1)") == [(101,)]
+    assert rows(pgmq, "select pgmq.archive('orders', array[101])") == [(101,)]
+    assert rows(pgmq, "select msg_id from pgmq.pop('orders')") == [(102,)]
+    assert value(pgmq, "select pgmq.delete('orders', 103)") is True
+    assert rows(pgmq, "select msg_id from pgmq.set_vt('orders', 104, 5)") == [(104,)]
+    # The head of the only group is in flight.
+    assert rows(pgmq, "select msg_id from pgmq.read_grouped('orders', 9, 1)") == []
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="q_fast"):
+        pgmq.execute("select pgmq.read('fast', 1, 1)")
+    pgmq.execute("reset role")
+    # A function of a later release, too: it may be one that read calls.
+    pgmq.execute(
+        "set role sluice_owner; create function pgmq.later() returns integer return 1; reset role"
+    )
+    assert (
+        value(pgmq, "select has_function_privilege(%s, 'pgmq.later()', 'execute')", client) is True
+    )
+
+
+def test_a_role_that_had_some_functions_only_has_those_and_what_they_call(pgmq, client):
+    fill(pgmq)
+    pgmq.execute(
+        f"""revoke execute on all functions in schema pgmq from public;
+        grant usage on schema pgmq to {client};
+        grant execute on function pgmq.read(text, integer, integer, jsonb), pgmq.format_table_name(text, text) to {client};
+        grant select, update, delete on pgmq.q_orders to {client}"""
+    )
+
+    schema.adopt(pgmq)
+
+    may = "select has_function_privilege(%s, %s, 'execute')"
+    assert value(pgmq, may, client, "pgmq.pop(text, integer)") is False
+    assert value(pgmq, may, client, "pgmq.drop_queue(text)") is False
+    pgmq.execute(f"set role {client}")
+    assert rows(pgmq, "select msg_id from pgmq.read('orders', 9, 1)") == [(101,)]
+
+
+def test_a_schema_that_public_may_use_is_refused(pgmq):
+    pgmq.execute("grant usage on schema pgmq to public")
+
+    assert "PUBLIC may use schema pgmq; grant usage on it to the roles that call PGMQ" in refusal(
+        pgmq
+    )
+
+
+def test_listeners_hear_of_messages_with_the_same_throttle(empty_database, pgmq):
+    pgmq.execute("select pgmq.create('orders'), pgmq.create('other')")
+    pgmq.execute("select pgmq.enable_notify_insert('orders', 60000)")
+    heard = []
+    with empty_database.connect() as listener:
+        listener.add_notify_handler(lambda notification: heard.append(notification.channel))
+        listener.execute('listen "pgmq.q_orders.INSERT"')
+
+        schema.adopt(pgmq)
+        for _ in range(3):
+            pgmq.execute("select pgmq.send('orders', '1'::jsonb), pgmq.send('other', '1'::jsonb)")
+        listener.execute("select 1")
+
+    assert heard == ["pgmq.q_orders.INSERT"]
+    assert rows(pgmq, "select queue_name, throttle_interval_ms from pgmq.list_notify_insert_throttles()") == [
+        ("orders", 60000)
+    ]  # fmt: skip
+
+
+def test_a_listener_that_a_crash_made_deaf_hears_again(pgmq):
+    pgmq.execute("select pgmq.create('orders'), pgmq.enable_notify_insert('orders', 60000)")
+    pgmq.execute("truncate pgmq.notify_insert_throttle")  # unlogged: what a crash does
+
+    schema.adopt(pgmq)
+
+    assert rows(pgmq, "select queue_name, throttle_interval_ms from pgmq.list_notify_insert_throttles()") == [
+        ("orders", 250)
+    ]  # fmt: skip
+
+
+def test_a_queue_whose_table_is_missing_is_left_alone_and_said(pgmq):
+    pgmq.execute("select pgmq.create('orders'), pgmq.create('broken')")
+    pgmq.execute("drop table pgmq.q_broken")
+
+    steps = schema.adopt(pgmq)
+
+    assert (
+        "leave queue 'broken' alone: its table is missing; delete its row from pgmq.meta" in steps
+    )
+    assert value(pgmq, "select to_regclass('pgmq.q_broken')") is None
+
+
+def test_tables_that_cannot_be_locked_in_time_are_named_and_nothing_changes(empty_database, pgmq):
+    fill(pgmq)
+    before = (schema.fingerprint(pgmq), contents(pgmq))
+
+    with empty_database.connect(autocommit=False) as long:
+        long.execute("select pgmq.read('orders', 1, 1)")
+        with pytest.raises(RetryableError, match="could not be locked within 0.3 s.*pgmq.q_orders"):
+            schema.adopt(pgmq, lock_deadline_s=0.3)
+        long.rollback()
+
+    assert (schema.fingerprint(pgmq), contents(pgmq)) == before
+    assert schema.adopt(pgmq) != ()
+
+
+def test_who_owns_nothing_of_pgmq_is_refused_and_told_who_may(empty_database, pgmq, client):
+    pgmq.execute(f"grant create on database {empty_database.name} to {client}")
+    url = empty_database.url.replace("postgres@", f"{client}@")
+    with psycopg.connect(url, autocommit=True) as stranger:
+        pgmq.execute(
+            f"grant usage on schema pgmq to {client}; grant select on pgmq.meta to {client}"
+        )
+        plan = schema.plan_adoption(stranger)
+        with pytest.raises(SchemaError):
+            schema.adopt(stranger)
+
+    [said] = [line for line in plan.objections if "belong to postgres" in line]
+    assert said.endswith(
+        f"and {client} has no rights of that role; adopt as postgres or as a superuser"
+    )
+
+
+def test_the_owner_adopts_without_being_superuser(empty_database, server, role):
+    sql = upstream_sql()
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute(f"alter database {empty_database.name} owner to {role}")
+    url = empty_database.url.replace("postgres@", f"{role}@")
+    try:
+        with psycopg.connect(url, autocommit=True) as owner:
+            # A role may grant to pg_monitor what it owns.
+            owner.execute(sql)
+            fill(owner)
+            before = contents(owner)
+
+            schema.adopt(owner)
+
+            assert contents(owner) == before
+            assert schema.verify(owner) == ()
+            assert value(owner, "select pgmq.send('orders', '1'::jsonb)") == 1101
+    finally:
+        with psycopg.connect(server.url(), autocommit=True) as admin:
+            admin.execute(f"alter database {empty_database.name} owner to postgres")
+        with empty_database.connect() as connection:
+            connection.execute(f"drop owned by {role}")
+
+
+def test_the_owner_before_keeps_its_rights_when_a_superuser_adopts(empty_database, pgmq, client):
+    fill(pgmq)
+    pgmq.execute(
+        f"""grant create on database {empty_database.name} to {client};
+        alter schema pgmq owner to {client};
+        alter table pgmq.meta owner to {client};
+        alter table pgmq.topic_bindings owner to {client};
+        alter table pgmq.q_orders owner to {client};
+        alter table pgmq.a_orders owner to {client}"""
+    )
+
+    schema.adopt(pgmq)
+
+    pgmq.execute(f"set role {client}")
+    assert rows(pgmq, "select msg_id from pgmq.read('orders', 9, 1)") == [(101,)]
+    pgmq.execute("select pgmq.create('mine'), pgmq.bind_topic('a', 'mine')")
+    assert value(pgmq, "select pgmq.send_topic('a', '1'::jsonb)") == 1
+    assert value(pgmq, "select pgmq.drop_queue('mine')") is True
+    pgmq.execute("reset role")
+    assert value(pgmq, "select tableowner from pg_tables where tablename = 'q_orders'") == client
+    assert (
+        value(pgmq, "select tableowner from pg_tables where tablename = 'meta'") == "sluice_owner"
+    )
+
+
+@pytest.mark.parametrize("name", ["pgq", "sluice"])
+def test_a_schema_in_the_way_of_ours_is_refused(pgmq, name):
+    pgmq.execute(f"create schema {name}")
+
+    assert f"schema {name} exists and was not made by pgsluice; move it out of the way" in refusal(
+        pgmq
+    )
+
+
+def test_a_schema_that_is_not_pgmqs_is_refused(empty_database):
+    with empty_database.connect() as connection:
+        connection.execute("create schema pgmq; create table pgmq.meta (queue_name text)")
+
+        said = refusal(connection)
+
+    assert "this is not PGMQ 1.5 to 1.13: pgmq.meta has no column created_at" in said
+    assert "type pgmq.message_record is missing or has no attribute headers" in said
+
+
+def test_where_there_is_nothing_to_adopt_install_is_named(empty_database):
+    with empty_database.connect() as connection:
+        for act in (schema.adopt, schema.plan_adoption):
+            with pytest.raises(SchemaError, match="no schema pgmq .* to adopt; install with"):
+                act(connection)
+
+
+def test_installing_over_pgmq_is_refused_and_names_the_way(pgmq):
+    with pytest.raises(SchemaError, match="schema pgmq already exists .* `pgsluice schema adopt`"):
+        schema.install(pgmq)

@@ -1,0 +1,86 @@
+"""A database that PGMQ made and that people use: what is in it, and whether it is still the same."""
+
+from __future__ import annotations
+
+import psycopg
+
+from support import rows
+
+# Ready, in flight, delayed and archived messages; a queue without a log; topics; a listener; rights, policies, triggers.
+_FILL = """
+select pgmq.create('orders');
+select pgmq.create_unlogged('fast');
+select pgmq.create('Mixed Case-1');
+select pgmq.send_batch('orders', array(select jsonb_build_object('n', n) from generate_series(1, {messages}) as n));
+select pgmq.read('orders', 3600, {messages} / 10);
+select pgmq.archive('orders', array(select msg_id from pgmq.q_orders order by msg_id limit {messages} / 20));
+select pgmq.delete('orders', array(select msg_id from pgmq.q_orders order by msg_id limit {messages} / 100));
+select pgmq.send_batch(
+    'orders', array(select jsonb_build_object('late', n) from generate_series(1, {messages} / 10) as n), 3600
+);
+select pgmq.send('fast', '1', '{{"x-pgmq-group": "a"}}'::jsonb) from generate_series(1, 10);
+select pgmq.archive('fast', array[1, 2]);
+select pgmq.send('Mixed Case-1', '"größe"');
+"""
+_USERS = """
+create table public.audit (n integer);
+create function public.audit() returns trigger language plpgsql security definer as $$
+begin insert into public.audit values (1); return null; end; $$;
+create trigger users_own after insert on pgmq.q_orders for each statement execute function public.audit();
+alter table pgmq.q_orders enable row level security;
+create policy all_but_secret on pgmq.q_orders to {role} using (message ->> 'secret' is null) with check (true);
+grant usage on schema pgmq to {role};
+grant select, insert, update, delete on pgmq.q_orders, pgmq.a_orders to {role};
+grant select on pgmq.meta to {role};
+"""
+
+
+def fill(connection: psycopg.Connection, messages: int = 1000) -> None:
+    """Make queues and messages, with PGMQ's functions."""
+    connection.execute(_FILL.format(messages=messages))
+
+
+def add_users(connection: psycopg.Connection, role: str) -> None:
+    """Let a role work on `orders`, and put a policy and a trigger on it."""
+    connection.execute(_USERS.format(role=role))
+
+
+def contents(connection: psycopg.Connection) -> dict[str, object]:
+    """Every row of every table of a queue as a checksum, and where its ids are; partitions are in their parents."""
+    found: dict[str, object] = {}
+    tables = rows(
+        connection,
+        """select relname, oid::regclass::text, oid::text from pg_class
+           where relnamespace = 'pgmq'::regnamespace and relkind in ('r', 'p', 'S') and not relispartition
+             and (relname ~ '^[qa]_' or relname in ('meta', 'topic_bindings')) and relname !~ 'NOTIFY'""",
+    )
+    for name, quoted, oid in tables:
+        query = f"select * from {quoted}"
+        if name.startswith(("q_", "a_")) and not name.endswith("_seq"):
+            query = f"select msg_id, read_ct, enqueued_at, vt, message, headers from {quoted}"
+        if name.endswith("_seq"):
+            query = f"select last_value, is_called from {quoted}"
+        [(checksum, count)] = rows(
+            connection,
+            f"select md5(string_agg(t::text, '' order by t::text)), count(*) from ({query}) as t",
+        )
+        found[name] = (oid, checksum, count)
+    return found
+
+
+def rights(connection: psycopg.Connection) -> list[tuple]:
+    """Who may do what with the queues' tables, apart from our roles; policies and triggers of users."""
+    return rows(
+        connection,
+        """select c.relname::text, pg_get_userbyid(c.relowner)::text, a.grantee::regrole::text, a.privilege_type
+           from pg_class as c cross join lateral aclexplode(c.relacl) as a
+           where c.relnamespace = 'pgmq'::regnamespace and c.relname ~ '^[qa]_' and c.relkind <> 'i'
+             and c.relname !~ 'NOTIFY' and a.grantee::regrole::text !~ '^sluice_'
+           union all
+           select polrelid::regclass::text, polname::text, polroles::regrole[]::text, pg_get_expr(polqual, polrelid)
+           from pg_policy
+           union all
+           select tgrelid::regclass::text, tgname::text, pg_get_triggerdef(oid), tgenabled::text
+           from pg_trigger where tgname = 'users_own'
+           order by 1, 2, 3, 4""",
+    )
