@@ -23,9 +23,8 @@ begin
             errcode = '42P06',
             message = pg_catalog.format('schema %I already exists and was not made by pgsluice', v_schema),
             detail = 'Installing over it could destroy what it holds.',
-            hint = case when v_schema = 'pgmq' then 'if it is PGMQ, keep it with its messages: `pgsluice schema adopt`; else ' else '' end
-                || 'install into another database, or move what is there out of the way: drop extension, '
-                'or alter schema … rename to …';
+            hint = 'install into another database, or move what is there out of the way: drop extension, '
+                'or alter schema … rename to …; what PGMQ made is taken over by `pgsluice schema adopt`';
     end loop;
 end;
 $$;

@@ -1,0 +1,141 @@
+"""Adopting PGMQ that was installed as an extension: its objects are let go, and the extension is gone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgsluice import schema
+from pgsluice.errors import SchemaError
+from support import rows, value
+from support_adopt import add_users, contents, fill, rights
+from support_pgmq import UPSTREAM_VERSION, upstream_sql
+
+EXTENSIONS = "select extname from pg_extension where extname ~ 'pgmq'"
+
+
+FILES = {
+    "pgmq.control": f"default_version = '{UPSTREAM_VERSION}'\nschema = 'pgmq'\nrelocatable = false\n",
+    "on_pgmq.control": "default_version = '1'\nrequires = 'pgmq'\n",
+    "on_pgmq--1.sql": "",
+}
+DEBIAN_15 = Path("/usr/share/postgresql/15/extension")
+
+
+def folder_of(server, servers_folder: Path) -> Path:
+    """Where a server looks for extensions, as far as a test may write there."""
+    if server.version >= 18:
+        folder = servers_folder / "pgmq" / "extension"
+        folder.mkdir(parents=True, exist_ok=True)
+        for made in (folder.parent, folder):
+            made.chmod(0o755)
+        return folder
+    if server.version != 15 or not os.access(DEBIAN_15, os.W_OK):
+        pytest.skip(
+            f"PostgreSQL {server.version} has no folder of extensions that a test may write to"
+        )
+    if (DEBIAN_15 / "pgmq.control").exists():
+        pytest.skip(f"{DEBIAN_15} has a pgmq of its own")
+    return DEBIAN_15
+
+
+@pytest.fixture
+def extension(empty_database, server, servers_folder: Path) -> Iterator[psycopg.Connection]:
+    """A session in a database with `create extension pgmq`."""
+    files = {**FILES, f"pgmq--{UPSTREAM_VERSION}.sql": upstream_sql()}
+    folder = folder_of(server, servers_folder)
+    try:
+        for name, text in files.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o644)
+        with empty_database.connect() as connection:
+            if server.version >= 18:
+                connection.execute(f"set extension_control_path = '$system:{folder.parent}'")
+            connection.execute("create extension pgmq")
+            yield connection
+    finally:
+        for name in files:
+            (folder / name).unlink(missing_ok=True)
+
+
+@pytest.fixture
+def client(extension, role):
+    """A role that some other software uses."""
+    yield role
+    extension.execute("reset role")
+    extension.execute(f"drop owned by {role} cascade")
+
+
+def test_the_extension_is_dropped_and_everything_stays(extension, client):
+    fill(extension)
+    add_users(extension, client)
+    extension.execute("select pgmq.enable_notify_insert('orders', 40)")
+    before = (contents(extension), rights(extension))
+
+    plan = schema.plan_adoption(extension)
+    steps = schema.adopt(extension)
+
+    assert plan.steps == steps
+    [detached] = [line for line in steps if line.startswith("detach")]
+    assert detached.startswith("detach objects from the extension pgmq 1.13.0, and drop it: ")
+    assert int(detached.split()[-1]) >= 76 + 3 + 3
+    assert (contents(extension), rights(extension)) == before
+    assert rows(extension, EXTENSIONS) == []
+    assert schema.verify(extension) == ()
+    extension.execute(f"set role {client}")
+    assert rows(extension, "select msg_id from pgmq.read('orders', 9, 1)") == [(101,)]
+
+
+def test_tables_of_queues_that_belong_to_the_extension_stay(extension):
+    # Before 1.6, create made the tables its members.
+    fill(extension)
+    extension.execute(
+        """alter extension pgmq add table pgmq.q_orders; alter extension pgmq add table pgmq.a_orders;
+        alter extension pgmq add sequence pgmq.q_orders_msg_id_seq"""
+    )
+    before = contents(extension)
+
+    schema.adopt(extension)
+
+    assert contents(extension) == before
+
+
+def test_an_extension_that_needs_it_is_named(extension):
+    extension.execute("create extension on_pgmq")
+
+    with pytest.raises(
+        SchemaError, match="extension on_pgmq needs the extension pgmq; drop extension on_pgmq"
+    ):
+        schema.adopt(extension)
+
+    assert len(rows(extension, EXTENSIONS)) == 2
+    extension.execute("drop extension on_pgmq")
+    schema.adopt(extension)
+
+
+@pytest.mark.parametrize("version", ["1.4.5", "1.14.0", "2.0.0", "unknown"])
+def test_a_version_that_is_not_known_is_refused(extension, version):
+    extension.execute("update pg_extension set extversion = %s where extname = 'pgmq'", (version,))
+
+    with pytest.raises(
+        SchemaError,
+        match=f"the extension pgmq is version {version}; this release knows 1.5 to 1.13",
+    ):
+        schema.adopt(extension)
+
+    assert value(extension, "select count(*) from pg_extension where extname = 'pgmq'") == 1
+
+
+def test_the_owner_of_the_extension_is_named_to_others(extension, empty_database, client):
+    extension.execute(f"grant usage on schema pgmq to {client}")
+
+    with psycopg.connect(
+        empty_database.url.replace("postgres@", f"{client}@"), autocommit=True
+    ) as stranger:
+        plan = schema.plan_adoption(stranger)
+
+    assert any("extension" in line and "belong to postgres" in line for line in plan.objections)
