@@ -82,7 +82,7 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
 
     Args:
         connection: Of the owner of PGMQ's objects, with the right to create schemas, or of a superuser. The work is
-            part of its transaction.
+            part of the transaction that is open on it, or one of its own.
         lock_deadline_s: How long to try to lock the tables, seconds. While they are tried, other sessions wait for
             moments; from then on, until the end of the transaction.
 
