@@ -66,7 +66,7 @@ def test_each_is_described_pinned_granted_and_owned_like_the_others(legacy):
         """select p.oid::regprocedure::text from pg_proc as p
         where p.pronamespace = 'public'::regnamespace and (
             obj_description(p.oid, 'pg_proc') is null
-            or p.proconfig <> array['search_path=pg_catalog, pg_temp']
+            or 'search_path=pg_catalog, pg_temp' <> all (p.proconfig)
             or pg_get_userbyid(p.proowner) <> 'sluice_owner'
             or not has_function_privilege('sluice_admin', p.oid, 'execute')
             or exists (select from aclexplode(p.proacl) as a where a.grantee = 0)
