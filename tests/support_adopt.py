@@ -82,5 +82,8 @@ def rights(connection: psycopg.Connection) -> list[tuple]:
            union all
            select tgrelid::regclass::text, tgname::text, pg_get_triggerdef(oid), tgenabled::text
            from pg_trigger where tgname = 'users_own'
+           union all
+           select 'default', defaclrole::regrole::text, defaclobjtype::text, defaclacl::text
+           from pg_default_acl where defaclobjtype <> 'f'
            order by 1, 2, 3, 4""",
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 
+import psycopg
 import pytest
 
 from pgsluice import schema
+from pgsluice.errors import RetryableError
 from support import rows, value, wait_for_lock, wait_until
-from support_pgmq import upstream_sql
+from support_pgmq import make_older, upstream_sql
 
 
 @pytest.fixture
@@ -145,6 +147,36 @@ def test_a_session_that_holds_one_queue_and_wants_another_is_not_the_victim(empt
     assert schema.verify(pgmq) == ()
 
 
+def test_a_queue_dropped_before_the_tables_are_locked_is_not_made_again(empty_database, pgmq):
+    pgmq.execute("select pgmq.create('one'), pgmq.create('two')")
+    errors = []
+
+    def adopt(connection):
+        try:
+            schema.adopt(connection)
+        except RetryableError as error:
+            errors.append(str(error))
+
+    with (
+        empty_database.connect(autocommit=False) as client,
+        empty_database.connect() as adopting,
+    ):
+        client.execute("lock table pgmq.q_one in share mode")
+        adopter = threading.Thread(target=adopt, args=(adopting,))
+        adopter.start()
+        wait_for_lock(pgmq, adopting)
+        client.execute("delete from pgmq.meta where queue_name = 'two'")
+        client.execute("create table pgmq.q_three ()")
+        client.execute("insert into pgmq.meta values ('three', false, false)")
+        client.commit()
+        adopter.join(60)
+
+    assert errors == [
+        "queues were created or dropped while the tables were being locked; adopt again; nothing was changed"
+    ]
+    assert schema.installed_versions(pgmq) == ()
+
+
 def test_a_session_in_the_middle_of_a_call_finishes_it_as_it_began(empty_database, pgmq):
     pgmq.execute("select pgmq.create('orders'), pgmq.send('orders', '1'::jsonb)")
     got = []
@@ -170,6 +202,62 @@ def test_a_session_in_the_middle_of_a_call_finishes_it_as_it_began(empty_databas
         reader.join(60)
 
     assert got == [(1,)]
+
+
+def test_a_topic_batch_that_waited_fails_whole_and_is_sent_again(empty_database, pgmq):
+    # It goes on as PGMQ's function, and calls an internal one of PGMQ's that is gone.
+    pgmq.execute("select pgmq.create('one'), pgmq.create('two')")
+    pgmq.execute("select pgmq.bind_topic('a', 'one'), pgmq.bind_topic('a', 'two')")
+    send = "select * from pgmq.send_batch_topic('a', array['1']::jsonb[])"
+    errors, sent = [], []
+
+    def emit():
+        with empty_database.connect() as client:
+            try:
+                rows(client, send)
+            except psycopg.Error as error:
+                errors.append(error.sqlstate)
+            sent.extend(rows(client, send))
+
+    with empty_database.connect(autocommit=False) as adopter:
+        sender = threading.Thread(target=emit)
+        adopter.execute("lock table pgmq.topic_bindings in access exclusive mode")
+        sender.start()
+        wait_until(
+            lambda: value(
+                pgmq, "select count(*) = 1 from pg_stat_activity where wait_event_type = 'Lock'"
+            ),
+            "the sender to wait for the lock",
+        )
+        schema.adopt(adopter)
+        adopter.commit()
+        sender.join(60)
+
+    assert errors == ["42883"]
+    assert [queue for queue, _ in sent] == ["one", "two"]
+    assert value(pgmq, "select count(*) from pgmq.q_one") == 1
+
+
+def test_a_prepared_statement_of_an_older_pgmq_must_be_prepared_again(empty_database, pgmq):
+    pgmq.execute("select pgmq.create('orders')")
+    make_older(pgmq, "1.9")
+    with empty_database.connect() as client:
+        client.execute("prepare receive as select * from pgmq.read('orders', 0, 1)")
+        client.execute("prepare lengths as select * from pgmq.metrics('orders')")
+        client.execute("prepare emit as select pgmq.send('orders', '1'::jsonb)")
+        rows(client, "execute receive")
+        rows(client, "execute lengths")
+        rows(client, "execute emit")
+
+        schema.adopt(pgmq)
+
+        for name in ("receive", "lengths"):
+            with pytest.raises(
+                psycopg.errors.FeatureNotSupported, match="must not change result type"
+            ):
+                client.execute(f"execute {name}")
+        assert rows(client, "execute emit") == [(2,)]
+        assert len(rows(client, "select * from pgmq.read('orders', 0, 1)")) == 1
 
 
 def test_two_adopters_at_once_adopt_once(empty_database, pgmq):

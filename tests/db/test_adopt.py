@@ -392,10 +392,13 @@ def test_who_owns_nothing_of_pgmq_is_refused_and_told_who_may(empty_database, pg
     )
 
 
-def test_the_owner_adopts_without_being_superuser(empty_database, server, role):
+@pytest.mark.parametrize("owner_afterwards", ["itself", "sluice_owner"])
+def test_the_owner_adopts_without_being_superuser(empty_database, server, role, owner_afterwards):
     sql = upstream_sql()
     with psycopg.connect(server.url(), autocommit=True) as admin:
         admin.execute(f"alter database {empty_database.name} owner to {role}")
+        if owner_afterwards == "sluice_owner":
+            admin.execute(f"grant sluice_owner to {role} with admin option")
     url = empty_database.url.replace("postgres@", f"{role}@")
     try:
         with psycopg.connect(url, autocommit=True) as owner:
@@ -409,6 +412,12 @@ def test_the_owner_adopts_without_being_superuser(empty_database, server, role):
             assert contents(owner) == before
             assert schema.verify(owner) == ()
             assert value(owner, "select pgmq.send('orders', '1'::jsonb)") == 1101
+            owners = rows(
+                owner,
+                """select nspowner::regrole::text from pg_namespace where nspname in ('pgmq', 'pgq', 'sluice')
+                union select proowner::regrole::text from pg_proc where pronamespace = 'pgmq'::regnamespace""",
+            )
+            assert owners == [(role if owner_afterwards == "itself" else "sluice_owner",)]
     finally:
         with psycopg.connect(server.url(), autocommit=True) as admin:
             admin.execute(f"alter database {empty_database.name} owner to postgres")

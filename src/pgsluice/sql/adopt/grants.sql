@@ -1,5 +1,5 @@
--- Whoever could call PGMQ's functions can call ours. The internal ones go with them: a function calls them with its
--- caller's rights. Default privileges do the same for functions of later releases.
+-- Whoever could call PGMQ's functions can call ours. The internal ones and the queues' readers go with them: a function
+-- calls them with its caller's rights. Default privileges do the same for later queues and functions of later releases.
 do $$
 declare
     v_owner name := (select pg_get_userbyid(n.nspowner) from pg_namespace as n where n.nspname = 'sluice');
@@ -10,7 +10,7 @@ begin
         from adopted_grant as g
         join pg_proc as p
             on p.pronamespace = 'pgmq'::regnamespace
-            and (g.all_of_them or p.proname = any (g.function_names) or starts_with(p.proname, '_'))
+            and (g.all_of_them or p.proname = any (g.function_names) or p.proname ~ '^(_|q_)')
         where g.rolname <> v_owner
           and not exists (select from adopted_function as f where f.oid = p.oid and f.action = 'keep')
     loop

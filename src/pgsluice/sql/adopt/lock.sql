@@ -29,7 +29,7 @@ begin
                 v_until := coalesce(v_until, clock_timestamp() + v_together);
             end loop;
             perform set_config('lock_timeout', v_lock_timeout_before, true);
-            return;
+            exit;
         exception
             when lock_not_available then
                 if clock_timestamp() >= v_deadline then
@@ -46,5 +46,19 @@ begin
         -- What could not be had begins the next round, and is waited for alone.
         v_tables := array_prepend(v_table, array_remove(v_tables, v_table));
     end loop;
+
+    -- What was looked at was not locked yet.
+    perform
+    from (select m.queue_name::text from pgmq.meta as m) as m
+    full join adopted_queue as q using (queue_name)
+    where m.queue_name is null
+       or q.queue_name is null
+       or q.queue_oid is distinct from to_regclass(format('pgmq.%I', q.queue_table))::oid;
+    if found then
+        raise exception using
+            errcode = 'lock_not_available',
+            message = 'queues were created or dropped while the tables were being locked',
+            hint = 'adopt again; nothing was changed';
+    end if;
 end;
 $$;
