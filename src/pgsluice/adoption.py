@@ -12,9 +12,9 @@ import psycopg
 
 from pgsluice.schema_texts import Migration, fetch, functions, ledger_row, migrations, read, run
 
-# What these make is there already, in some shape: only what is missing is made.
+# What these make PGMQ has made, all or a part of it: of them only what is missing runs, and the grants and comments.
 BASELINE = ("pgmq/0001_queues", "pgmq/0002_topics", "pgmq/0004_notify")
-# What this one makes anew is made anew for every queue in the end.
+# What these do to queues that are there, pgmq._create_queue does to each adopted one in the end.
 _DONE_BY_QUEUE = ("pgmq/0003_ready_and_deferred",)
 
 _COMMENTED_FUNCTION = re.compile(r"^comment on function (pgmq\.\w+\(.*?\)) is", re.MULTILINE)
@@ -79,7 +79,7 @@ def _signatures() -> list[str]:
 
 
 def _types() -> dict[str, list[str]]:
-    """Each composite type with its attributes, as the migration writes them: name and type."""
+    """Return each composite type with its attributes, as the migration writes them: name and type."""
     first = next(m for m in migrations() if m.version == BASELINE[0])
     return {
         name: [line.strip().rstrip(",") for line in attributes.strip().splitlines()]
@@ -88,7 +88,7 @@ def _types() -> dict[str, list[str]]:
 
 
 def _missing(connection: psycopg.Connection[Any], sql: str) -> list[str]:
-    """The statements of a migration without those that create what there is."""
+    """Return the statements of a migration without those that create what there is."""
     there = {(kind, name) for kind, name in fetch(connection, read("adopt/there.sql"))}
     return [
         statement

@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from pgsluice import adoption as adoption_module
+from pgsluice import adoption
 from pgsluice.adoption import Adoption
 from pgsluice.errors import NotInstalledError, SchemaError, translate
 from pgsluice.schema_texts import LEGACY, Migration, fetch, functions, ledger_row, read, run
@@ -99,16 +99,16 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
         run(connection, read("adopt/begin.sql"))
         if installed_versions(connection):
             return ()
-        adoption = _looked_at(connection, lock_deadline_s)
-        if adoption.objections:
-            raise SchemaError(f"PGMQ cannot be adopted: {'. Also: '.join(adoption.objections)}")
+        found = _looked_at(connection, lock_deadline_s)
+        if found.objections:
+            raise SchemaError(f"PGMQ cannot be adopted: {'. Also: '.join(found.objections)}")
         run(connection, read("adopt/lock.sql"))
         run(connection, read("adopt/clear.sql"))
         run(connection, read("begin.sql"))
-        adoption_module.take_over(connection, _pending(connection, legacy=False))
-        adoption_module.forget(connection)
+        adoption.take_over(connection, _pending(connection, legacy=False))
+        adoption.forget(connection)
         run(connection, read("end.sql"))
-    return adoption.steps
+    return found.steps
 
 
 def plan_adoption(connection: psycopg.Connection[Any]) -> Adoption:
@@ -272,7 +272,7 @@ def _looked_at(connection: psycopg.Connection[Any], lock_deadline_s: float) -> A
         raise SchemaError(
             "there is no schema pgmq in this database to adopt; install with `pgsluice schema install`"
         )
-    return adoption_module.look(connection, lock_deadline_s)
+    return adoption.look(connection, lock_deadline_s)
 
 
 def _has_legacy(versions: tuple[str, ...]) -> bool:
