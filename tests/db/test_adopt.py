@@ -295,6 +295,12 @@ def test_who_called_the_functions_goes_on_and_who_could_not_still_cannot(pgmq, c
     assert (
         value(pgmq, "select has_function_privilege(%s, 'pgmq.later()', 'execute')", client) is True
     )
+    # And a queue made later, once its tables are granted.
+    pgmq.execute("select pgmq.create('later')")
+    pgmq.execute(f"grant select, insert, update, delete on pgmq.q_later to {client}")
+    pgmq.execute(f"set role {client}")
+    pgmq.execute("select pgmq.send('later', '1'::jsonb)")
+    assert rows(pgmq, "select msg_id from pgmq.read('later', 9, 1)") == [(1,)]
 
 
 def test_a_role_that_had_some_functions_only_has_those_and_what_they_call(pgmq, client):
