@@ -12,6 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.client._sync.archives import Archives
 from pgsluice.client._sync.groups import GroupReaders
+from pgsluice.client._sync.partitions import Partitions
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client._sync.topics import Topics
 from pgsluice.client.calls import notify, pgmq, sluice

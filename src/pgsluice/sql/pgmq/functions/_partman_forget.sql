@@ -1,4 +1,5 @@
--- Also what create_parent left beside its settings: a template table of no use to anybody else.
+-- Before the tables are dropped, as only they tell whose they are. Also what create_parent left beside its settings: a
+-- template table of no use to anybody else.
 create or replace function pgmq._partman_forget(queue_name text)
 returns void
 language plpgsql
@@ -12,7 +13,16 @@ begin
     into v_schema
     from pg_extension as e
     join pg_namespace as n on n.oid = e.extnamespace
-    where e.extname = 'pg_partman';
+    where e.extname = 'pg_partman'
+      -- Who drops another queue needs no rights there.
+      and exists (
+        select
+        from pg_class as c
+        where c.relnamespace = 'pgmq'::regnamespace
+          and c.relname in (pgmq.format_table_name(queue_name, 'q'), pgmq.format_table_name(queue_name, 'a'))
+          and c.relkind = 'p'
+          and c.relname not in (select p.table_name from sluice.partitioned_table as p)
+    );
     if not found then
         return;
     end if;

@@ -11,7 +11,8 @@
  * The default partitions have lower case names, which tools know from PGMQ, so here is looked whether another queue has them;
  * validate_queue_name looks the other way round.
  *
- * Calls: validate_queue_name, _partman_create, sluice._manage_partitions, _grant_queue. Writes: pgmq.meta.
+ * Calls: validate_queue_name, _partman_create, sluice._manage_partitions, _grant_queue,
+ * _create_reader. Writes: pgmq.meta.
  */
 create or replace function pgmq.create_partitioned(
     queue_name text, partition_interval text default '10000', retention_interval text default '100000',
@@ -65,6 +66,9 @@ begin
         perform sluice._manage_partitions(v_archive, queue_name, partition_interval, retention_interval, premake);
     end if;
     perform pgmq._grant_queue(queue_name);
+    if to_regproc(format('pgmq.%I', v_queue)) is null then
+        perform pgmq._create_reader(queue_name);
+    end if;
 end;
 $$;
 

@@ -3,8 +3,9 @@
  * first lock, and 10 ms for each one after it, and takes no more when the first is a tenth of a second old. What it did not
  * get it says, and leaves to the next call. Shorter than deadlock_timeout: it never makes anybody else fail.
  *
- * Several calls at once share the tables: each locks the row of the one it looks at, and passes by those that are locked.
- * Subtransactions, so that one table, or one step, that fails does not keep the others from theirs.
+ * Several calls at once share the tables: each takes an advisory lock of the one it looks at, or passes it by. Not the lock of
+ * its row: skip locked waits all the same when the row has been updated meanwhile. Subtransactions, so that one table, or one
+ * step, that fails does not keep the others from theirs.
  *
  * Calls: _drain_default_partition, _premake_partitions, _drop_partitions. Writes: sluice.partitioned_table.
  */
@@ -16,25 +17,28 @@ set lock_timeout = '50ms'
 as $$
 declare
     v_budget constant interval := '100 milliseconds';
-    v_began timestamptz := clock_timestamp();
     v_locked_at timestamptz;
     v_table record;
     v_parent regclass;
     v_details text[];
 begin
+    for v_table in select p.* from sluice.partitioned_table as p order by p.maintained_at, p.table_name
     loop
         if clock_timestamp() > v_locked_at + v_budget then
             return query values ('partitions', null::text, false, 'time is up; the next call goes on');
             return;
         end if;
-        select p.* into v_table
-        from sluice.partitioned_table as p
-        where p.maintained_at < v_began
-        order by p.maintained_at, p.table_name
-        limit 1
-        for update skip locked;
-        exit when not found;
-        update sluice.partitioned_table as p set maintained_at = clock_timestamp() where p.table_name = v_table.table_name;
+        continue when not pg_try_advisory_xact_lock(hashtextextended('sluice.maintain.' || v_table.table_name, 0));
+        begin
+            -- Unless another call was there in the meantime, or the queue is gone.
+            update sluice.partitioned_table as p
+            set maintained_at = clock_timestamp()
+            where p.table_name = v_table.table_name and p.maintained_at = v_table.maintained_at;
+            continue when not found;
+        exception
+            when lock_not_available then
+                continue; -- It is being dropped.
+        end;
         v_parent := to_regclass(format('pgmq.%I', v_table.table_name));
 
         foreach task in array array['drain default partition', 'create partitions', 'drop partitions']

@@ -16,7 +16,7 @@ comment on column sluice.partitioned_table.retention_interval is
     'A partition is dropped, with what it holds, when all of it is further back than this; null: never.';
 comment on column sluice.partitioned_table.premake is 'How many partitions stand ready beyond the one in use.';
 comment on column sluice.partitioned_table.maintained_at is
-    'When sluice.maintain() last looked at it. The row is locked while it does: one at a time.';
+    'When sluice.maintain() last looked at it; those that waited longest come first.';
 create index partitioned_table_queue_name_idx on sluice.partitioned_table (queue_name);
 
 grant select on sluice.partitioned_table to sluice_reader, sluice_monitor;
