@@ -25,7 +25,7 @@ begin
     if sluice._is_time_interval(partition_interval) then
         v_length := partition_interval::interval;
         -- A month has no fixed length: of a mixture nobody could say where the next partition begins.
-        v_is_valid := v_length >= interval '1 second'
+        v_is_valid := v_length between interval '1 second' and interval '1000 years' -- and not infinite
             and (v_length = date_trunc('month', v_length) or v_length < interval '1 month' and extract(month from v_length) = 0);
         if v_is_valid and retention_interval is not null then
             v_is_valid := retention_interval::interval >= interval '0';
