@@ -24,7 +24,7 @@ from pgsluice.client.records import (
 )
 
 
-class WorkQueue(Archives, GroupReaders, Topics):
+class WorkQueue(Archives, GroupReaders, Partitions, Topics):
     """Send, claim and acknowledge messages of work queues.
 
     Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that
