@@ -26,6 +26,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Install, adopt, upgrade, verify, print or remove it.",
     ),
     "queue": ("pgsluice.cli.queue", "queue", "Create, fill, read and watch work queues."),
+    "maintain": (
+        "pgsluice.cli.queue_partitions",
+        "maintain",
+        "Keep queues in order: make the next partitions, drop the old ones.",
+    ),
     "embedded": (
         "pgsluice.cli.embedded",
         "embedded",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from itertools import islice
+from typing import Any
 
 import click
 
@@ -12,6 +13,7 @@ from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.queue_archive import replay, replays, retention
 from pgsluice.cli.queue_look import browse, count, get, peek
+from pgsluice.cli.queue_partitions import create_queue, partition_options, partitions
 from pgsluice.cli.queue_shared import (
     STEP,
     json_lines_option,
@@ -45,12 +47,13 @@ def queue() -> None:
 
 @queue.command()
 @name_argument
+@partition_options
 @json_lines_option
 @dsn_option
-def create(queue_name: str, dsn: str | None) -> None:
-    """Create a queue; does nothing when it exists."""
+def create(queue_name: str, dsn: str | None, **options: Any) -> None:
+    """Create a queue; does nothing when it exists, but changes how it is partitioned if it is."""
     with work_queue(dsn, queue_name) as work:
-        work.create(queue_name)
+        create_queue(work, queue_name, **options)
 
 
 @queue.command("list")
@@ -182,5 +185,5 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
     report(asked, found, "the queue")
 
 
-for _command in (browse, count, get, peek, replay, replays, retention, tail, topics):
+for _command in (browse, count, get, partitions, peek, replay, replays, retention, tail, topics):
     queue.add_command(_command)

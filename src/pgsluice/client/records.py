@@ -50,7 +50,8 @@ class QueueMetrics:
         oldest_msg_age_sec: Seconds since the oldest was sent, or None when the queue is empty.
         total_messages: Ids handed out so far, those of rolled back sends included.
         queue_visible_length: Messages that a read would find now.
-        default_partition_length: None: the queue is not partitioned.
+        default_partition_length: Rows of the queue and its archive that have no partition of their own: maintenance is
+            late when there are many. Beyond 10,000 an estimate. None: not partitioned.
     """
 
     queue_name: str
@@ -214,6 +215,44 @@ class NotifyThrottle:
     queue_name: str
     throttle_interval_ms: int
     last_notified_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition of a queue or of its archive.
+
+    Attributes:
+        relation: `queue` or `archive`.
+        partition_name: Its table, in schema pgmq.
+        starts_at: The first msg_id or time that it takes, or `MINVALUE`; None: it is the default partition.
+        ends_at: The first that it does not take; None as above.
+        row_estimate: How many rows it has, as last counted for the planner, or None when never.
+        total_bytes: What it takes on disk, with its indexes.
+    """
+
+    relation: str
+    partition_name: str
+    starts_at: str | None
+    ends_at: str | None
+    row_estimate: int | None
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceStep:
+    """A thing that `maintain` did.
+
+    Attributes:
+        task: What kind of thing, in words.
+        queue_name: The queue, or None when it was about several.
+        done: False: given up for now; `detail` says why.
+        detail: What was done, in words.
+    """
+
+    task: str
+    queue_name: str | None
+    done: bool
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)

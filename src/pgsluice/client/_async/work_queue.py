@@ -11,6 +11,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.archives import AsyncArchives
 from pgsluice.client._async.groups import AsyncGroupReaders
+from pgsluice.client._async.partitions import AsyncPartitions
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._async.topics import AsyncTopics
 from pgsluice.client.calls import notify, pgmq, sluice
@@ -22,7 +23,7 @@ from pgsluice.client.records import (
 )
 
 
-class AsyncWorkQueue(AsyncArchives, AsyncGroupReaders, AsyncTopics):
+class AsyncWorkQueue(AsyncArchives, AsyncGroupReaders, AsyncPartitions, AsyncTopics):
     """Send, claim and acknowledge messages of work queues.
 
     Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that

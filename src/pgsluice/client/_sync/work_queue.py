@@ -12,6 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.client._sync.archives import Archives
 from pgsluice.client._sync.groups import GroupReaders
+from pgsluice.client._sync.partitions import Partitions
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client._sync.topics import Topics
 from pgsluice.client.calls import notify, pgmq, sluice
@@ -23,7 +24,7 @@ from pgsluice.client.records import (
 )
 
 
-class WorkQueue(Archives, GroupReaders, Topics):
+class WorkQueue(Archives, GroupReaders, Partitions, Topics):
     """Send, claim and acknowledge messages of work queues.
 
     Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that

@@ -32,6 +32,7 @@ begin
             hint = format('call drop_queue(%L) if that is the queue you mean', v_registered);
     end if;
 
+    perform pgmq._partman_forget(queue_name);
     execute format('drop table if exists pgmq.%I', v_queue);
     execute format('drop table if exists pgmq.%I', v_archive);
     perform pgmq._drop_reader(queue_name);

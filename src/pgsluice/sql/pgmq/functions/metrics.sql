@@ -20,7 +20,7 @@ begin
     into v_result.total_messages;
     v_result.scrape_time := now();
     v_result.queue_visible_length := v_counted.visible;
-    v_result.default_partition_length := null;
+    v_result.default_partition_length := pgmq._default_partition_length(queue_name);
     return v_result;
 end;
 $$;

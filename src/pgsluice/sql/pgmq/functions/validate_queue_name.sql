@@ -45,6 +45,19 @@ begin
             detail = format('Both names fold to the table pgmq.%I.', v_table),
             hint = format('use %L, or a name that differs in more than upper and lower case', v_twin);
     end if;
+
+    perform
+    from pg_class as c
+    where c.relnamespace = 'pgmq'::regnamespace
+      and c.relname in (v_table, pgmq.format_table_name(queue_name, 'a'))
+      and c.relispartition;
+    if found then
+        raise exception using
+            errcode = 'QU002',
+            message = format('queue %L would share its table with a partition of another queue', queue_name),
+            detail = format('The table pgmq.%I, or that of the archive, is a partition.', v_table),
+            hint = 'use another name';
+    end if;
 end;
 $$;
 

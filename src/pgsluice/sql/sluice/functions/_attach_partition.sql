@@ -1,0 +1,78 @@
+/*
+ * One partition more, with what the default partition holds of its range. It is made beside the table and then attached.
+ *
+ * Attaching a range of time to come waits for no sender, and none waits for it. Where a sender could have a message for that
+ * range in hand it must wait: it has chosen the default partition already, which will not take the message any more, and the
+ * send would fail ("new row violates partition constraint"). A statement takes any number of ids, so no range of ids is far
+ * enough ahead. Readers wait in either case, as they look into the default partition.
+ *
+ * Locks: the parent against senders or against other DDL, then the default partition exclusively. Calls: _partition_key,
+ * _partition_name.
+ */
+create or replace function sluice._attach_partition(parent regclass, starts_at bigint, ends_at bigint)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+as $$
+declare
+    v_table name;
+    v_owner name;
+    v_key record;
+    v_from text;
+    v_to text;
+    v_leaf name;
+    v_columns text;
+    v_moved bigint := 0;
+begin
+    select c.relname, pg_get_userbyid(c.relowner) into v_table, v_owner from pg_class as c where c.oid = parent;
+    select * into v_key from sluice._partition_key(parent);
+    v_from := sluice._partition_literal(starts_at, v_key.is_time);
+    v_to := sluice._partition_literal(ends_at, v_key.is_time);
+    v_leaf := sluice._partition_name(v_table, starts_at, v_key.is_time);
+
+    execute format(
+        'lock table only pgmq.%I in %s mode',
+        v_table,
+        case
+            -- now() of a transaction under way is over; the second is for a clock that is set back.
+            when v_key.is_time and starts_at > extract(epoch from clock_timestamp() + interval '1 second') * 1000000
+            then 'share update exclusive'
+            else 'share row exclusive'
+        end
+    );
+    execute format('lock table %s in access exclusive mode', v_key.default_partition);
+    -- Indexes and keys come with attaching.
+    execute format(
+        'create table pgmq.%I (like pgmq.%I including defaults including constraints including generated including storage)',
+        v_leaf, v_table
+    );
+    if v_owner <> current_user then
+        execute format('alter table pgmq.%I owner to %I', v_leaf, v_owner);
+    end if;
+    select string_agg(quote_ident(a.attname), ', ' order by a.attnum)
+    into v_columns
+    from pg_attribute as a
+    where a.attrelid = parent and a.attnum > 0 and not a.attisdropped and a.attgenerated = '';
+    execute format(
+        'with moved as (
+            delete from %1$s as stray where stray.%2$I >= $1::%3$s and stray.%2$I < $2::%3$s returning %4$s
+        )
+        insert into pgmq.%5$I (%4$s) select %4$s from moved',
+        v_key.default_partition, v_key.key_name, case when v_key.is_time then 'timestamptz' else 'bigint' end,
+        v_columns, v_leaf
+    )
+    using v_from, v_to;
+    get diagnostics v_moved = row_count;
+    execute format(
+        'alter table pgmq.%I attach partition pgmq.%I for values from (%L) to (%L)', v_table, v_leaf, v_from, v_to
+    );
+    return format('%s: %s to %s', v_leaf, v_from, v_to)
+        || case when v_moved > 0 then format(', with %s rows of the default partition', v_moved) else '' end;
+end;
+$$;
+
+comment on function sluice._attach_partition(regclass, bigint, bigint) is
+    'Add a partition with this range, which no other may cover, and move there what the default partition holds of it.';
+revoke execute on function sluice._attach_partition(regclass, bigint, bigint) from public;
+grant execute on function sluice._attach_partition(regclass, bigint, bigint) to sluice_admin;

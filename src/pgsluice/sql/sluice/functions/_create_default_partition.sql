@@ -1,0 +1,31 @@
+-- It takes what has no partition of its own, so that no send fails when maintenance comes late. Made while the parent is
+-- locked, or new.
+create or replace function sluice._create_default_partition(parent regclass)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_table name;
+    v_owner name;
+    v_role name;
+begin
+    select c.relname, pg_get_userbyid(c.relowner) into v_table, v_owner from pg_class as c where c.oid = parent;
+    execute format('create table pgmq.%I partition of pgmq.%I default', v_table || '_default', v_table);
+    if v_owner <> current_user then
+        execute format('alter table pgmq.%I owner to %I', v_table || '_default', v_owner);
+    end if;
+    -- metrics() counts it by its own name; all else goes through the parent.
+    foreach v_role in array array['pg_monitor', 'sluice_admin', 'sluice_reader', 'sluice_monitor']
+    loop
+        if to_regrole(v_role::text) is not null then
+            execute format('grant select (msg_id) on pgmq.%I to %I', v_table || '_default', v_role);
+        end if;
+    end loop;
+end;
+$$;
+
+comment on function sluice._create_default_partition(regclass) is
+    'Create the default partition of a table that has none.';
+revoke execute on function sluice._create_default_partition(regclass) from public;
+grant execute on function sluice._create_default_partition(regclass) to sluice_admin;

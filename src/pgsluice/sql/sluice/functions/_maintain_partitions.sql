@@ -1,0 +1,95 @@
+/*
+ * Everything here is done under locks that are held to the end of the transaction, so it is short: it waits 50 ms for its
+ * first lock, and 10 ms for each one after it, and takes no more when the first is a tenth of a second old. What it did not
+ * get it says, and leaves to the next call. Shorter than deadlock_timeout: it never makes anybody else fail.
+ *
+ * Several calls at once share the tables: each takes an advisory lock of the one it looks at, or passes it by. Not the lock of
+ * its row: skip locked waits all the same when the row has been updated meanwhile. Subtransactions, so that one table, or one
+ * step, that fails does not keep the others from theirs.
+ *
+ * Calls: _drain_default_partition, _premake_partitions, _drop_partitions. Writes: sluice.partitioned_table.
+ */
+create or replace function sluice._maintain_partitions()
+returns table (task text, queue_name text, done boolean, detail text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '50ms'
+as $$
+declare
+    v_budget constant interval := '100 milliseconds';
+    v_locked_at timestamptz;
+    v_table record;
+    v_parent regclass;
+    v_details text[];
+begin
+    for v_table in select p.* from sluice.partitioned_table as p order by p.maintained_at, p.table_name
+    loop
+        if clock_timestamp() > v_locked_at + v_budget then
+            return query values ('partitions', null::text, false, 'time is up; the next call goes on');
+            return;
+        end if;
+        continue when not pg_try_advisory_xact_lock(hashtextextended('sluice.maintain.' || v_table.table_name, 0));
+        begin
+            -- Unless another call was there in the meantime, or the queue is gone.
+            update sluice.partitioned_table as p
+            set maintained_at = clock_timestamp()
+            where p.table_name = v_table.table_name and p.maintained_at = v_table.maintained_at;
+            continue when not found;
+        exception
+            when lock_not_available then
+                continue; -- It is being dropped.
+        end;
+        v_parent := to_regclass(format('pgmq.%I', v_table.table_name));
+
+        foreach task in array array['drain default partition', 'create partitions', 'drop partitions']
+        loop
+            queue_name := v_table.queue_name;
+            perform set_config('lock_timeout', case when v_locked_at is null then '50ms' else '10ms' end, true);
+            begin
+                if (sluice._partition_key(v_parent)).default_partition is null then
+                    raise undefined_table using message = format('%I is not there, or has no default partition', v_table.table_name);
+                end if;
+                v_details := case task
+                    when 'drain default partition' then array[
+                        sluice._drain_default_partition(v_parent, v_table.queue_name, v_table.partition_interval)
+                    ]
+                    when 'create partitions' then array(
+                        select sluice._premake_partitions(
+                            v_parent, v_table.queue_name, v_table.partition_interval, v_table.premake
+                        )
+                    )
+                    else array(
+                        select sluice._drop_partitions(
+                            v_parent, v_table.queue_name, v_table.partition_interval, v_table.retention_interval
+                        )
+                    )
+                end;
+                done := true;
+                foreach detail in array array_remove(v_details, null)
+                loop
+                    v_locked_at := coalesce(v_locked_at, clock_timestamp());
+                    return next;
+                end loop;
+            exception
+                when lock_not_available or deadlock_detected then
+                    done := false;
+                    detail := format('%s is in use; the next call tries again', v_table.table_name);
+                    return next;
+                -- Done by hand to the table, or by a role that may not.
+                when undefined_table or undefined_column or duplicate_table or insufficient_privilege
+                    or check_violation or unique_violation or invalid_object_definition or object_not_in_prerequisite_state
+                    or dependent_objects_still_exist
+                then
+                    done := false;
+                    detail := sqlerrm;
+                    return next;
+            end;
+        end loop;
+    end loop;
+end;
+$$;
+
+comment on function sluice._maintain_partitions() is
+    'Make, fill and drop the partitions of all queues that have any; one row for each thing done, or given up for now.';
+revoke execute on function sluice._maintain_partitions() from public;
+grant execute on function sluice._maintain_partitions() to sluice_admin;

@@ -1,0 +1,37 @@
+/*
+ * The upper case keeps it apart from all tables of queues, whose names are folded: no queue can be created whose table a
+ * partition's name meets, or the other way round. A name too long for an identifier gives its hash.
+ */
+create or replace function sluice._partition_name(table_name name, starts_at bigint, is_time boolean)
+returns name
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_start text := '_P' || regexp_replace(
+        replace(regexp_replace(sluice._partition_literal(starts_at, is_time), '( 00:00:00)?\+00$', ''), ' ', 'T'),
+        '[-:]', '', 'g'
+    );
+    v_stem text := table_name;
+    v_name name;
+    v_number integer := 1;
+begin
+    if octet_length(v_stem || v_start) > 60 then
+        v_stem := left(v_stem, 2) || md5(v_stem);
+    end if;
+    v_name := v_stem || v_start;
+    -- Of a table that was detached by hand, or whose start the same as an earlier one's: nothing may stand in the way.
+    while to_regclass(format('pgmq.%I', v_name)) is not null
+    loop
+        v_number := v_number + 1;
+        v_name := v_stem || v_start || '_' || v_number;
+    end loop;
+    return v_name;
+end;
+$$;
+
+comment on function sluice._partition_name(name, bigint, boolean) is
+    'A free name for the partition that starts here.';
+revoke execute on function sluice._partition_name(name, bigint, boolean) from public;
+grant execute on function sluice._partition_name(name, bigint, boolean) to sluice_admin;

@@ -1,0 +1,23 @@
+-- breaking: no
+create table sluice.partitioned_table (
+    table_name name primary key,
+    queue_name varchar not null references pgmq.meta (queue_name) on delete cascade,
+    partition_interval text not null,
+    retention_interval text,
+    premake integer not null check (premake >= 1),
+    maintained_at timestamptz not null default to_timestamp(0)
+);
+comment on table sluice.partitioned_table is
+    'The tables of queues and archives whose partitions sluice.maintain() makes and drops.';
+comment on column sluice.partitioned_table.table_name is 'In schema pgmq.';
+comment on column sluice.partitioned_table.partition_interval is
+    'What a partition covers: so many ids, or so much time. Changed, it counts for the partitions made from then on.';
+comment on column sluice.partitioned_table.retention_interval is
+    'A partition is dropped, with what it holds, when all of it is further back than this; null: never.';
+comment on column sluice.partitioned_table.premake is 'How many partitions stand ready beyond the one in use.';
+comment on column sluice.partitioned_table.maintained_at is
+    'When sluice.maintain() last looked at it; those that waited longest come first.';
+create index partitioned_table_queue_name_idx on sluice.partitioned_table (queue_name);
+
+grant select on sluice.partitioned_table to sluice_reader, sluice_monitor;
+grant select, insert, update, delete on sluice.partitioned_table to sluice_admin;

@@ -1,0 +1,83 @@
+"""`pgsluice queue create --partitioned`, `queue partitions` and `maintain`, as a shell script would use them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def pgsluice(database_18):
+    def run(*arguments: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", "from pgsluice.cli.main import main; main()", *arguments,
+             "--dsn", database_18.url],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, (
+            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
+        return done.stdout
+
+    return run
+
+
+def test_a_queue_is_created_in_partitions_shown_and_maintained(pgsluice, database_18):
+    options = ("--partitioned", "--interval", "10", "--retention", "none", "--premake", "1")
+    pgsluice("queue", "create", "orders", *options)
+    pgsluice("queue", "send", "orders", *map(str, range(47)))
+
+    assert pgsluice("maintain", "--once", "--json").count('"done": true') >= 2
+    steps = json.loads(pgsluice("maintain", "--json"))
+    assert steps == []
+    assert pgsluice("maintain") == "nothing to do\n"
+
+    shown = json.loads(pgsluice("queue", "partitions", "orders", "--json"))
+    assert [(p["starts_at"], p["ends_at"]) for p in shown if p["relation"] == "queue"] == [
+        ("0", "10"),
+        ("10", "20"),
+        ("20", "50"),
+        ("50", "60"),
+        (None, None),
+    ]
+    assert "q_orders_default" in pgsluice("queue", "partitions", "orders")
+    with database_18.connect() as connection:
+        settings = connection.execute(
+            "select distinct partition_interval, retention_interval, premake from sluice.partitioned_table"
+        ).fetchall()
+    assert settings == [("10", None, 1)]
+
+
+def test_all_there_is_to_do_is_done_in_one_call(pgsluice, database_18):
+    pgsluice("queue", "create", "orders", "--partitioned", "--interval", "10", "--premake", "30")
+    with database_18.connect() as connection:
+        connection.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[300]))")
+        connection.execute("delete from pgmq.q_orders")
+
+    dropped = [
+        step for step in json.loads(pgsluice("maintain", "--json")) if "drop" in step["task"]
+    ]
+
+    assert len(dropped) == 30
+
+
+def test_what_is_given_up_is_shown_and_the_exit_code_says_so(pgsluice, database_18):
+    pgsluice("queue", "create", "orders", "--partitioned", "--interval", "10", "--premake", "1")
+    with database_18.connect(autocommit=False) as sender:
+        sender.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[15]))")
+
+        left = json.loads(pgsluice("maintain", "--json", code=1))[-1]
+
+        assert (left["done"], left["detail"]) == (
+            False,
+            "q_orders is in use; the next call tries again",
+        )
+
+
+def test_options_of_partitions_need_partitioned(pgsluice):
+    pgsluice("queue", "create", "orders", "--interval", "10", code=2)
+    pgsluice("queue", "create", "orders")
+    assert pgsluice("queue", "partitions", "orders") == "no partitions\n"
