@@ -131,7 +131,8 @@ begin
         perform set_config(%2$L, array_to_string(v_head, ' '), false);
     end if;
 
-    -- Rows that were changed come in no order, so each statement sorts them.
+    -- Rows that were changed come in no order, so each statement sorts them. The range of ids says the same as the array, in
+    -- words by which partitions are left out.
     if v_claimed = '{}' then
         return;
     elsif remove then
@@ -139,6 +140,7 @@ begin
         with popped as (
             delete from pgmq.%1$I as queued
             where queued.msg_id = any (v_claimed)
+              and queued.msg_id between v_claimed[1] and v_claimed[cardinality(v_claimed)]
             returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
                 queued.message, queued.headers
         )
@@ -162,6 +164,7 @@ begin
                 -- One more at the end of the range would fail, and with it every read of the queue.
                 read_ct = least(queued.read_ct::bigint + 1, 2147483647)::integer
             where queued.msg_id = any (v_claimed)
+              and queued.msg_id between v_claimed[1] and v_claimed[cardinality(v_claimed)]
             returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
                 queued.message, queued.headers
         )
