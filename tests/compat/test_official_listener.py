@@ -4,59 +4,73 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import threading
 
 import psycopg
 import pytest
 from pgmq.notify_listener import AsyncNotificationListener, SyncNotificationListener
 
-from support import rows, value, wait_until
+from support import rows, wait_until
 from support_official import OfficialClient, public_methods
 
 HEARD = {"event": "insert", "payload_empty": True}
+READY = {"ready": True}
+BY_HAND = {"by": "hand"}
 _numbers = itertools.count(1)
 
 
 class Listening:
-    """A listener at work in a thread of its own until it has heard something, or is told to stop."""
+    """A listener at work in a thread of its own, until it has heard something."""
 
     def __init__(self, kind, url):
         self.heard = []
+        self._ready = threading.Event()
         self._client = OfficialClient("psycopg", url)
-        self._kind = kind
+        self._work = self._listen if kind == "psycopg" else self._listen_asyncio
         self._listener = None
         self._thread = None
 
     def listen(self, queue, **options):
-        work = self._listen if self._kind == "psycopg" else self._listen_asyncio
-        self._thread = threading.Thread(target=work, args=(queue,), kwargs=options)
+        self._thread = threading.Thread(target=self._work, args=(queue,), kwargs=options)
         self._thread.start()
+
+    def wait_until_ready(self, observer, queue):
+        """Whether a session listens cannot be seen from outside: call until it answers."""
+
+        def answered():
+            call = "select pg_notify(%s, %s)"
+            rows(observer, call, f"pgmq.q_{queue}.INSERT", json.dumps(READY))
+            return self._ready.is_set()
+
+        wait_until(answered, f"the listener on {queue}")
+
+    def join(self):
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        self._client.shut()
+
+    def _hear(self, payload):
+        if payload == READY:
+            self._ready.set()
+            return
+        self.heard.append(payload)
+        self._listener.stop()
 
     def _listen(self, queue, timeout=None):
         self._listener = SyncNotificationListener(self._client.wrapped)
-
-        def hear(payload):
-            self.heard.append(payload)
-            self._listener.stop()
-
-        self._listener.listen(queue, hear, timeout)
+        self._listener.listen(queue, self._hear, timeout)
 
     def _listen_asyncio(self, queue):
         async def work():
             self._listener = AsyncNotificationListener(self._client.wrapped)
 
             async def hear(payload):
-                self.heard.append(payload)
-                self._listener.stop()
+                self._hear(payload)
 
             await self._listener.listen(queue, hear)
 
         asyncio.run(work())
-
-    def join(self):
-        self._thread.join(30)
-        assert not self._thread.is_alive()
-        self._client.shut()
 
 
 @pytest.fixture(params=["psycopg", "asyncpg"])
@@ -64,20 +78,16 @@ def listening(request, peer):
     return Listening(request.param, peer[1])
 
 
-def wait_for_listener(observer, queue):
-    query = """
-        select count(*) from pg_stat_activity
-        where query ilike 'listen%%' and query like %s and state = 'idle' and pid <> pg_backend_pid()
-    """
-    pattern = f'%"pgmq.q_{queue}.INSERT"%'
-    wait_until(lambda: value(observer, query, pattern) == 1, f"a listener on {queue}")
-
-
 def new_queue(observer, name):
     queue = f"{name}_{next(_numbers)}"
     rows(observer, "select pgmq.create(%s)", queue)
     rows(observer, "select pgmq.enable_notify_insert(%s, 0)", queue)
     return queue
+
+
+def call_by_hand(observer, queue):
+    """What comes before it is heard before it: the order of commits."""
+    rows(observer, "select pg_notify(%s, %s)", f"pgmq.q_{queue}.INSERT", json.dumps(BY_HAND))
 
 
 def test_a_listener_has_no_other_methods_than_these():
@@ -88,7 +98,7 @@ def test_a_listener_has_no_other_methods_than_these():
 def test_a_listener_hears_of_a_message_and_stops(listening, observer):
     queue = new_queue(observer, "heard")
     listening.listen(queue)
-    wait_for_listener(observer, queue)
+    listening.wait_until_ready(observer, queue)
 
     rows(observer, "select pgmq.send(%s, '1'::jsonb)", queue)
 
@@ -99,30 +109,28 @@ def test_a_listener_hears_of_a_message_and_stops(listening, observer):
 def test_a_listener_hears_nothing_of_a_send_rolled_back(listening, observer, peer):
     queue = new_queue(observer, "rolled")
     listening.listen(queue)
-    wait_for_listener(observer, queue)
+    listening.wait_until_ready(observer, queue)
 
     with psycopg.connect(peer[1]) as sender:
         sender.execute("select pgmq.send(%s, '1'::jsonb)", [queue])
         sender.rollback()
-    # What is committed after it is heard, and is the first thing that is.
-    rows(observer, "select pgmq.send(%s, '2'::jsonb)", queue)
+    call_by_hand(observer, queue)
 
     listening.join()
-    assert listening.heard == [HEARD]
+    assert listening.heard == [BY_HAND]
 
 
 def test_a_mixed_case_name_is_heard_on_ours_and_never_on_pgmqs(listening, observer, peer):
     queue = new_queue(observer, "MixedCase")
     listening.listen(queue)
-    wait_for_listener(observer, queue)
+    listening.wait_until_ready(observer, queue)
 
     rows(observer, "select pgmq.send(%s, '1'::jsonb)", queue)
 
     if peer[0] == "upstream":
-        # Delivered in order: had the send been announced, this would be the second.
-        rows(observer, f"select pg_notify('pgmq.q_{queue}.INSERT', '{{\"by\": \"hand\"}}')")
+        call_by_hand(observer, queue)
     listening.join()
-    assert listening.heard == [HEARD if peer[0] == "ours" else {"by": "hand"}]
+    assert listening.heard == [HEARD if peer[0] == "ours" else BY_HAND]
 
 
 def test_a_listener_of_psycopg_gives_up_after_its_timeout(observer, peer):
