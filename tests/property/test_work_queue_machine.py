@@ -156,13 +156,9 @@ class WorkQueueMachine(RuleBasedStateMachine):
     def update_vt_by_hand(self, places, vt, exact):
         """As PGMQ's users do; `exact` on the border between ready and deferred."""
         msg_ids = [self.picked(place) for place in places]
-        moment = "now() + make_interval(secs => %s)"
-        if vt == 0:
-            moment = (
-                f"enqueued_at + 0 * ({moment} - now())"
-                if exact
-                else "now() - interval '1 s' * (1 + %s)"
-            )
+        moment = "clock_timestamp() + make_interval(secs => %s)"
+        if exact and vt == 0:
+            moment = "enqueued_at + make_interval(secs => %s)"
         found = rows(
             self.connection,
             f"update pgmq.q_{self.name} set vt = {moment} where msg_id = any (%s) "
@@ -338,10 +334,7 @@ PLANTED = {
     "pgmq.set_vt(text,bigint[],timestamptz)": ("msg_id = any ($2)", "msg_id <= any ($2)"),
     "pgmq.archive(text,bigint[])": ("from moved", "from moved limit 2"),
     "pgmq.delete(text,bigint)": ("msg_id = $1", "msg_id = $1 and vt <= clock_timestamp()"),
-    "pgmq.read(text,integer,integer,jsonb)": (
-        "order by delivered.msg_id",
-        "order by delivered.msg_id desc",
-    ),
+    "pgmq.set_vt(text,bigint,integer)": ("secs => vt", "secs => vt + 1"),
 }
 
 
