@@ -45,10 +45,10 @@ class Database:
         return psycopg.connect(self.url, **{"autocommit": True, **options})
 
 
-def make_server(version: str, folder: Path) -> EmbeddedServer:
+def make_server(version: str, folder: Path, *, tcp: bool = False) -> EmbeddedServer:
     if version == "15":
-        return EmbeddedServer(folder / "pg15", bin_dir=DEBIAN_15, options=FAST)
-    return EmbeddedServer(folder / f"pg{version}", version=int(version), options=FAST)
+        return EmbeddedServer(folder / "pg15", bin_dir=DEBIAN_15, options=FAST, tcp=tcp)
+    return EmbeddedServer(folder / f"pg{version}", version=int(version), options=FAST, tcp=tcp)
 
 
 def pytest_report_header() -> list[str]:
@@ -74,10 +74,10 @@ def servers_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _started(version: str, folder: Path) -> Iterator[EmbeddedServer]:
+def _started(version: str, folder: Path, *, tcp: bool = False) -> Iterator[EmbeddedServer]:
     if version == "15" and not DEBIAN_15.exists():
         pytest.skip(f"PostgreSQL 15 is not installed in {DEBIAN_15}")
-    server = make_server(version, folder)
+    server = make_server(version, folder, tcp=tcp)
     server.start()
     try:
         with psycopg.connect(server.url(), autocommit=True) as connection:
@@ -101,6 +101,14 @@ def server_18(servers_folder: Path) -> Iterator[EmbeddedServer]:
     folder = servers_folder / "only"
     folder.mkdir(mode=0o755)
     yield from _started("18", folder)
+
+
+@pytest.fixture(scope="session", params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])
+def tcp_server(request: pytest.FixtureRequest, servers_folder: Path) -> Iterator[EmbeddedServer]:
+    """Each supported PostgreSQL in turn, on TCP with a password: for clients that know no sockets."""
+    folder = servers_folder / "tcp"
+    folder.mkdir(mode=0o755, exist_ok=True)
+    yield from _started(request.param, folder, tcp=True)
 
 
 def _new_database(server: EmbeddedServer, template: str) -> Iterator[Database]:

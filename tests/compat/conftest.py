@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from importlib import resources
 from typing import Any
@@ -10,6 +11,8 @@ import psycopg
 import pytest
 
 UPSTREAM_VERSION = "1.13.0"
+
+_peer_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +50,22 @@ def upstream(server_18: Any, upstream_sql: str) -> Iterator[psycopg.Connection]:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(upstream_sql)
             yield connection
+
+
+@pytest.fixture(scope="module", params=["ours", "upstream"])
+def peer(request: pytest.FixtureRequest, tcp_server: Any) -> Iterator[tuple[str, str]]:
+    """Which it is, and the address: of a database with our schemas, or with PGMQ."""
+    is_ours = request.param == "ours"
+    sql = "" if is_ours else request.getfixturevalue("upstream_sql")
+    template = "sluice_template" if is_ours else "template0"
+    for url in _database(tcp_server, f"compat_peer_{next(_peer_numbers)}", template):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(sql)
+        yield request.param, url
+
+
+@pytest.fixture(scope="module")
+def observer(peer: tuple[str, str]) -> Iterator[psycopg.Connection]:
+    """A session at the peer, to look at the tables themselves."""
+    with psycopg.connect(peer[1], autocommit=True) as connection:
+        yield connection

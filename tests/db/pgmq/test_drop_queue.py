@@ -63,3 +63,13 @@ def test_its_bindings_go_with_it_and_those_of_other_queues_stay(connection, queu
 
     assert rows(connection, "select queue_name from pgmq.list_topic_bindings()") == [("orders",)]
     assert value(connection, "select pgmq.send_topic('a.b', '1'::jsonb)") == 1
+
+
+def test_the_deprecated_form_refuses_a_name_before_it_warns(connection):
+    notices = []
+    connection.add_notice_handler(notices.append)
+
+    with pytest.raises(psycopg.errors.RaiseException, match="invalid characters"):
+        connection.execute("select pgmq.drop_queue('a;b', true)")
+
+    assert notices == []

@@ -6,8 +6,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- On the table's name, not the queue's: 'Orders' and 'orders' are one table.
-    perform pg_advisory_xact_lock(hashtextextended(pgmq.format_table_name(queue_name, 'pgmq.queue'), 0));
+    -- On the name as the table has it: 'Orders' and 'orders' are one table.
+    perform pg_advisory_xact_lock(hashtextextended(format('pgmq.queue_%s', lower(queue_name)), 0));
 end;
 $$;
 

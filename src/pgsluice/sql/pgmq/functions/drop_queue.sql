@@ -52,6 +52,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    -- A name that no queue can have is an error before it is a warning, as in PGMQ.
+    perform pgmq.format_table_name(queue_name, 'q');
     raise warning 'drop_queue(queue_name, partitioned) is deprecated and will be removed in PGMQ v2.0. Use drop_queue(queue_name) instead';
     perform pgmq.drop_queue(queue_name);
     return true;

@@ -1,0 +1,107 @@
+"""PGMQ's own four Python clients behind one face: a call is a call, whether its method is a coroutine or not."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pgmq
+from psycopg.conninfo import conninfo_to_dict
+
+CLIENTS = {
+    "psycopg": pgmq.SyncPGMQueue,
+    "asyncpg": pgmq.AsyncPGMQueue,
+    "sqlalchemy": pgmq.SQLAlchemyPGMQueue,
+    "sqlalchemy-asyncpg": pgmq.SQLAlchemyAsyncPGMQueue,
+}
+TRANSACTIONS = {
+    "psycopg": pgmq.transaction,
+    "asyncpg": pgmq.async_transaction,
+    "sqlalchemy": pgmq.sqlalchemy_transaction,
+    "sqlalchemy-asyncpg": pgmq.sqlalchemy_async_transaction,
+}
+
+
+class AbandonedError(Exception):
+    """Raised in a transaction that a test wants rolled back."""
+
+
+class OfficialClient:
+    """One of them, connected; `called` holds the names of the methods that were called."""
+
+    def __init__(self, kind: str, url: str) -> None:
+        address = conninfo_to_dict(url)
+        self.kind = kind
+        self.called: set[str] = set()
+        self._runner = asyncio.Runner()
+        self.wrapped = CLIENTS[kind](
+            host=address["host"],
+            port=str(address["port"]),
+            database=address["dbname"],
+            username=address["user"],
+            password=address["password"],
+            pool_size=2,
+            init_extension=False,
+        )
+        if hasattr(self.wrapped, "init"):
+            self.run(self.init)
+
+    def run(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Call it, and wait for it if it is a coroutine."""
+        result = function(*arguments, **named)
+        return self._runner.run(result) if inspect.iscoroutine(result) else result
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.wrapped, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.called.add(name)
+            return self.run(method, *arguments, **named)
+
+        return call
+
+    def send_and_abandon(self, queue: str, message: dict[str, Any]) -> None:
+        """Send in a transaction of the package's own decorator, which then fails."""
+        wrapped = self.wrapped
+        if self.is_async:
+
+            async def work(_: Any, conn: Any = None) -> None:
+                await wrapped.send(queue, message, conn=conn)
+                raise AbandonedError
+
+        else:
+
+            def work(_: Any, conn: Any = None) -> None:
+                wrapped.send(queue, message, conn=conn)
+                raise AbandonedError
+
+        self.run(TRANSACTIONS[self.kind](work), wrapped)
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(CLIENTS[self.kind].send)
+
+    def shut(self) -> None:
+        """Close what is open, by whichever name this client has for it."""
+        self.run(getattr(self.wrapped, "close", None) or self.wrapped.dispose)
+        self._runner.close()
+
+
+def public_methods(client: type) -> set[str]:
+    return {
+        name
+        for name, _ in inspect.getmembers(client, inspect.isroutine)
+        if not name.startswith("_")
+    }
+
+
+def sqlstate_of(error: BaseException | None) -> str | None:
+    """The server's code, however deep the driver or SQLAlchemy has wrapped it."""
+    while error is not None:
+        code = getattr(error, "sqlstate", None)
+        if code:
+            return str(code)
+        error = getattr(error, "orig", None) or error.__cause__
+    return None
