@@ -25,7 +25,8 @@ ABOUT = {
     "sluice": "What neither PGMQ nor PgQ has.",
 }
 PYTHON = (
-    *("WorkQueue", "EventLog", "QueueWorker", "Ticker", "Retry", "Settings", "Message", "Event"),
+    *("WorkQueue", "EventLog", "QueueWorker", "Listener", "AsyncListener", "Subscription"),
+    *("Notifier", "Ticker", "Retry", "Settings", "Message", "Event"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
 )
 FUNCTIONS = """

@@ -25,18 +25,33 @@ from pgsluice.client import (
 from pgsluice.connection import Target, connect, resolve
 from pgsluice.errors import SluiceError
 from pgsluice.settings import Settings
-from pgsluice.worker import QueueWorker, Retry, Ticker
+from pgsluice.worker import (
+    AsyncListener,
+    AsyncSubscription,
+    Listener,
+    ListenerState,
+    Notifier,
+    QueueWorker,
+    Retry,
+    Subscription,
+    Ticker,
+)
 
 __all__ = [
     "ArchiveRetention",
     "AsyncEventLog",
+    "AsyncListener",
+    "AsyncSubscription",
     "AsyncWorkQueue",
     "ConsumerInfo",
     "DeadLetter",
     "Event",
     "EventLog",
+    "Listener",
+    "ListenerState",
     "LogInfo",
     "Message",
+    "Notifier",
     "NotifyThrottle",
     "QueueInfo",
     "QueueMetrics",
@@ -50,6 +65,7 @@ __all__ = [
     "Settings",
     "SluiceError",
     "StoredMessage",
+    "Subscription",
     "Target",
     "Ticker",
     "TopicBinding",

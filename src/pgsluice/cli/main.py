@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Install, upgrade, verify, print or remove the schema.",
     ),
     "queue": ("pgsluice.cli.queue", "queue", "Create, fill, read and watch work queues."),
+    "notify": ("pgsluice.cli.notify", "notify", "Wake the listeners of work queues."),
     "embedded": (
         "pgsluice.cli.embedded",
         "embedded",

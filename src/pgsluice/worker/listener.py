@@ -143,6 +143,9 @@ class AsyncListener:
     def add(self, subscription: AsyncSubscription | Subscription) -> None:
         """Wake this one too from now on."""
         self._subscriptions.setdefault(subscription.queue_name, set()).add(subscription)
+        if subscription.queue_name in self._channels:
+            # What was heard before this moment has woken others only.
+            subscription.wake()
         self._nudge.set()
 
     def remove(self, subscription: AsyncSubscription | Subscription) -> None:
