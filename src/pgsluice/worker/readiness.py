@@ -16,8 +16,10 @@ _NOTHING = Ends(None, None, None, None)
 # message given back early, a claim rolled back. The pause grows with the quiet before it, up to the rest.
 _QUIET_SHARE = 0.1
 _REST_MIN_S = 1.0
-# Of the time, at most: for all the queues at rest, for looks at one of them, for looks at it from its beginning on. The
-# last is what dead entries make expensive while a snapshot is held.
+# And at most so many of them in a round, so that no other queue waits for them.
+_RESTING_LOOKS_MAX = 20
+# Of the time, at most: for looks at all the queues at rest, at one queue from its bounds on, at one queue from
+# its beginning on. The last are what dead entries make expensive while a snapshot is held.
 _REST_COST_SHARE = 0.1
 _LOOK_COST_SHARE = 0.2
 _WHOLE_COST_SHARE = 0.05
@@ -54,7 +56,7 @@ class _Queue:
     due_after_s: float | None = None
     next_due_s: float | None = None
     looked_at_s: float | None = None
-    cost_s: float = 0.0
+    cost_beyond_s: float = 0.0
     whole_at_s: float | None = None
     whole_cost_s: float = 0.0
     again_at_s: float = 0.0
@@ -72,28 +74,34 @@ class Readiness:
     def follow(self, queue_names: Iterable[str], now_s: float) -> None:
         """Take these queues for the ones there are."""
         before = self._queues
-        self._queues = {name: before.get(name) or _Queue(now_s) for name in queue_names}
-        cost_s = sum(queue.cost_s for queue in self._queues.values())
+        at_rest_s = now_s - _REST_MIN_S / _QUIET_SHARE
+        self._queues = {name: before.get(name) or _Queue(at_rest_s) for name in queue_names}
+        cost_s = sum(queue.whole_cost_s for queue in self._queues.values())
         self._rest_s = max(_REST_MIN_S, cost_s / _REST_COST_SHARE)
 
     def wanted(self, queue_names: Sequence[str], pulse: Pulse, now_s: float) -> list[Wanted]:
-        """Return which of these queues to look at now.
+        """Return which of these queues to look at now: all in which something is expected, and some of the others.
 
         Args:
             queue_names: In the order of the pulse's `last_ids`.
             pulse: Read a moment ago.
             now_s: The monotonic clock.
         """
-        looks = []
+        looked_for = []
+        at_rest = []
         for position, name in enumerate(queue_names):
             queue = self._queues[name]
             last_id = queue.last_id if pulse.last_ids is None else pulse.last_ids[position]
             if last_id != queue.last_id:
                 queue.last_id = last_id
                 queue.active_at_s = now_s
-            if self._is_time(queue, pulse.server_time_s, now_s):
-                looks.append(_look(name, queue, pulse.server_time_s, now_s))
-        return looks
+            if _is_expected(queue, pulse.server_time_s, now_s):
+                looked_for.append((name, queue))
+            elif self._is_rested(queue, now_s):
+                at_rest.append((name, queue))
+        at_rest.sort(key=lambda named: named[1].looked_at_s or 0.0)
+        looked_for += at_rest[:_RESTING_LOOKS_MAX]
+        return [_look(name, queue, pulse.server_time_s, now_s) for name, queue in looked_for]
 
     def found(self, wanted: Wanted, look: Look | None, now_s: float) -> bool:
         """Take note of a look.
@@ -112,15 +120,14 @@ class Readiness:
             queue.next_due_s = None
             queue.whole_at_s = None
             return False
-        queue.next_due_s = look.next_due_s
-        queue.cost_s = look.cost_s
         if wanted.is_whole:
+            queue.next_due_s = look.next_due_s
             is_new = look.ends != queue.ends
             queue.ends, queue.ends_beyond = look.ends, _NOTHING
             queue.whole_at_s, queue.whole_cost_s = now_s, look.cost_s
         else:
             is_new = look.ends != queue.ends_beyond
-            queue.ends_beyond = look.ends
+            queue.ends_beyond, queue.cost_beyond_s = look.ends, look.cost_s
         if is_new:
             queue.active_at_s = now_s
             queue.again_after_s = _AGAIN_FIRST_S
@@ -131,18 +138,26 @@ class Readiness:
         queue.again_after_s = min(_AGAIN_MAX_S, queue.again_after_s * 2)
         return True
 
-    def _is_time(self, queue: _Queue, server_time_s: float, now_s: float) -> bool:
-        if queue.looked_at_s is None:
-            return True
-        since_s = now_s - queue.looked_at_s
-        if since_s < queue.cost_s / _LOOK_COST_SHARE:
+    def _is_rested(self, queue: _Queue, now_s: float) -> bool:
+        if queue.looked_at_s is None or _is_pausing(queue, now_s):
             return False
-        if queue.active_at_s > queue.looked_at_s:
-            return True
-        if queue.next_due_s is not None and queue.next_due_s <= server_time_s:
-            return True
         quiet_s = now_s - queue.active_at_s
-        return since_s >= min(self._rest_s, quiet_s * _QUIET_SHARE)
+        return now_s - queue.looked_at_s >= min(self._rest_s, quiet_s * _QUIET_SHARE)
+
+
+def _is_expected(queue: _Queue, server_time_s: float, now_s: float) -> bool:
+    """Whether something is sure to have begun, or to be due."""
+    if queue.looked_at_s is None:
+        return True
+    if _is_pausing(queue, now_s):
+        return False
+    is_due = queue.next_due_s is not None and queue.next_due_s <= server_time_s
+    return is_due or queue.active_at_s > queue.looked_at_s
+
+
+def _is_pausing(queue: _Queue, now_s: float) -> bool:
+    looked_at_s = queue.looked_at_s or 0.0
+    return now_s - looked_at_s < queue.cost_beyond_s / _LOOK_COST_SHARE
 
 
 def _look(name: str, queue: _Queue, server_time_s: float, now_s: float) -> Wanted:

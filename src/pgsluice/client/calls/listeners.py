@@ -39,7 +39,7 @@ class Ends(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What is in a queue, when more becomes due, and what it cost to find out."""
+    """What is in a queue, when more becomes due (None after a look from a bound on), and what it cost to find out."""
 
     queue_name: str
     ends: Ends

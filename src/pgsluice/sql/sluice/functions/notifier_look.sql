@@ -3,7 +3,8 @@
  * latest time of the deferred ones that are due, and the time of the next that will be.
  *
  * Each is one entry of an index (see pgmq/README.md). But a held snapshot keeps dead entries at the head, and an end
- * is then behind all of them; so the caller can say where to begin, and is told how long it took.
+ * is then behind all of them; so the caller can say where to begin, and is told how long it took. Then no time is looked
+ * for that is yet to come either: those before it are the claims of now, and their dead entries as many.
  *
  * A queue that is locked by DDL, or gone, is left out: the others must not wait for it.
  *
@@ -50,12 +51,12 @@ begin
                      limit 1),
                     (select deferred.vt
                      from pgmq.%1$I as deferred
-                     where deferred.vt > deferred.enqueued_at and deferred.vt > $2
+                     where deferred.vt > deferred.enqueued_at and deferred.vt > $2 and deferred.vt <= $3
                      order by deferred.vt
                      limit 1)',
                 v_queue
             )
-            using v_ready_after, v_due_after
+            using v_ready_after, v_due_after, case when v_due_after = '-infinity' then 'infinity' else v_now end
             into first_ready, v_first_deferred;
 
             if first_ready is not null then
@@ -75,21 +76,28 @@ begin
             if v_first_deferred <= v_now then
                 first_due := v_first_deferred;
                 execute format(
-                    'select
-                        (select due.vt
-                         from pgmq.%1$I as due
-                         where due.vt > due.enqueued_at and due.vt > $1 and due.vt <= $2
-                         order by due.vt desc
-                         limit 1),
-                        (select deferred.vt
-                         from pgmq.%1$I as deferred
-                         where deferred.vt > deferred.enqueued_at and deferred.vt > $2
-                         order by deferred.vt
-                         limit 1)',
+                    'select due.vt
+                     from pgmq.%I as due
+                     where due.vt > due.enqueued_at and due.vt > $1 and due.vt <= $2
+                     order by due.vt desc
+                     limit 1',
                     v_queue
                 )
                 using v_due_after, v_now
-                into last_due, next_due;
+                into last_due;
+                next_due := null;
+                if v_due_after = '-infinity' then
+                    execute format(
+                        'select deferred.vt
+                         from pgmq.%I as deferred
+                         where deferred.vt > deferred.enqueued_at and deferred.vt > $1
+                         order by deferred.vt
+                         limit 1',
+                        v_queue
+                    )
+                    using v_now
+                    into next_due;
+                end if;
             end if;
         exception
             when undefined_table or lock_not_available then
@@ -102,6 +110,6 @@ end;
 $$;
 
 comment on function sluice.notifier_look(text[], bigint[], timestamptz[]) is
-    'For each queue the ends of what a read would find, beyond the given id and time (null: all); queues that are locked or gone are left out.';
+    'For each queue the ends of what a read would find, beyond the given id and time (null: all, and when more becomes due); queues that are locked or gone are left out.';
 revoke execute on function sluice.notifier_look(text[], bigint[], timestamptz[]) from public;
 grant execute on function sluice.notifier_look(text[], bigint[], timestamptz[]) to sluice_admin, sluice_reader;
