@@ -125,11 +125,16 @@ def test_each_queue_is_announced_to_its_own_listeners_only(
 def test_a_queue_that_ddl_holds_delays_no_other(worker_url, observer, queue_name, channel):
     other = f"{queue_name}_locked"
     WorkQueue(observer).create(other)
+    with Channel(worker_url, other) as of_other:
+        WorkQueue(observer).send(other, 1)
+        assert of_other.wait(10)
     with psycopg.connect(worker_url) as ddl:
         ddl.execute(f"lock table pgmq.q_{other} in access exclusive mode")
-        WorkQueue(observer).send(queue_name, 1)
+        for _ in range(4):
+            WorkQueue(observer).send(queue_name, 1)
 
-        assert channel.wait(5)
+            assert channel.wait(5)
+            channel.drain(0.5)
 
 
 def test_a_queue_that_is_dropped_and_made_again_is_announced(observer, queue_name, channel):

@@ -392,6 +392,10 @@ class Listener:
         self._in_loop(lambda: self._inner.add(subscription))
         return subscription
 
+    def is_reliable(self, queue_name: str) -> bool:
+        """Whether what there is to read in a queue is sure to be heard of."""
+        return self._inner.is_reliable(queue_name)
+
     async def _main(self, started: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
         async with self._inner:
