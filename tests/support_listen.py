@@ -25,6 +25,10 @@ class Channel:
     def __exit__(self, *_exception: object) -> None:
         self._session.close()
 
+    @property
+    def backend_pid(self) -> int:
+        return self._session.info.backend_pid
+
     def wait(self, deadline_s: float) -> bool:
         """Whether a notification comes before the deadline; takes the first."""
         return any(self._session.notifies(timeout=deadline_s, stop_after=1))

@@ -185,11 +185,14 @@ def test_it_gives_signs_of_life(pool, worker_url):
 
 
 def test_a_server_that_ends_its_sessions_is_waited_out(pool, observer, queue_name, channel):
-    rows(
+    ended = rows(
         observer,
         "select pg_terminate_backend(pid, 10000) from pg_stat_activity "
-        "where query like '%sluice.notifier%' and pid <> pg_backend_pid()",
+        "where datname = current_database() and backend_type = 'client backend' "
+        "and pid not in (pg_backend_pid(), %s)",
+        channel.backend_pid,
     )
+    assert ended
     WorkQueue(observer).send(queue_name, 1)
 
     assert channel.wait(20)
