@@ -28,7 +28,8 @@ ABOUT = {
     "legacy": "PGMQ 0.20's names over the same queues, in schema `public`: `pgsluice schema install --with legacy`.",
 }
 PYTHON = (
-    *("WorkQueue", "EventLog", "QueueWorker", "Ticker", "Retry", "Settings", "Message", "Event"),
+    *("WorkQueue", "EventLog", "QueueWorker", "Listener", "AsyncListener", "Subscription"),
+    *("Notifier", "Ticker", "Retry", "Settings", "Message", "Event"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
 )
 FUNCTIONS = """

@@ -27,19 +27,34 @@ from pgsluice.client import (
 from pgsluice.connection import Target, connect, resolve
 from pgsluice.errors import SluiceError
 from pgsluice.settings import Settings
-from pgsluice.worker import QueueWorker, Retry, Ticker
+from pgsluice.worker import (
+    AsyncListener,
+    AsyncSubscription,
+    Listener,
+    ListenerState,
+    Notifier,
+    QueueWorker,
+    Retry,
+    Subscription,
+    Ticker,
+)
 
 __all__ = [
     "ArchiveRetention",
     "AsyncEventLog",
+    "AsyncListener",
+    "AsyncSubscription",
     "AsyncWorkQueue",
     "ConsumerInfo",
     "DeadLetter",
     "Event",
     "EventLog",
+    "Listener",
+    "ListenerState",
     "LogInfo",
     "MaintenanceStep",
     "Message",
+    "Notifier",
     "NotifyThrottle",
     "Partition",
     "QueueInfo",
@@ -54,6 +69,7 @@ __all__ = [
     "Settings",
     "SluiceError",
     "StoredMessage",
+    "Subscription",
     "Target",
     "Ticker",
     "TopicBinding",

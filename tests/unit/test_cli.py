@@ -84,7 +84,7 @@ def test_help_and_the_schema_need_no_optional_dependency(arguments):
 def test_the_help_names_every_command():
     answer = python(BLOCK + RUN, "--help")
 
-    for name in ("status", "schema", "embedded", "pipeline", "demo"):
+    for name in ("status", "schema", "notify", "embedded", "pipeline", "demo"):
         assert f"\n  {name} " in answer.stdout
 
 

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "maintain",
         "Keep queues in order: make the next partitions, drop the old ones.",
     ),
+    "notify": ("pgsluice.cli.notify", "notify", "Wake the listeners of work queues."),
     "embedded": (
         "pgsluice.cli.embedded",
         "embedded",

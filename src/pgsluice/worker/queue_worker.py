@@ -15,7 +15,9 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.client import Message, WorkQueue
 from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError, translate
+from pgsluice.worker.listener import Listener
 from pgsluice.worker.retry import Retry
+from pgsluice.worker.subscription import Subscription
 
 Handler = Callable[[psycopg.Connection[Any], Message], None]
 
@@ -64,6 +66,7 @@ class QueueWorker:
         visibility_timeout_s: int = 30,
         poll_interval_s: float = 0.1,
         retry: Retry | None = None,
+        listener: Listener | None = None,
     ) -> None:
         """Prepare a worker; nothing is claimed yet.
 
@@ -74,8 +77,10 @@ class QueueWorker:
             qty: The most messages to claim at once, 1 or more. They are handled one after the other.
             visibility_timeout_s: For how long they are hidden; must exceed the time that `qty` handlers take. A
                 message whose handler would start later is left to whoever claims it next.
-            poll_interval_s: Seconds between two looks at an empty queue.
+            poll_interval_s: Seconds between two looks at an empty queue; with a listener, only while that is not to be
+                relied on.
             retry: When to try again and when to give up.
+            listener: Tells when to look at an empty queue again; without one the worker polls. Many may share one.
         """
         if qty < 1:
             raise ArgumentError(f"qty is {qty}; use 1 or more")
@@ -91,6 +96,7 @@ class QueueWorker:
         self._visibility_timeout_s = visibility_timeout_s
         self._poll_interval_s = poll_interval_s
         self._retry = retry or Retry()
+        self._listener = listener
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set; the message in hand is finished first.
@@ -100,6 +106,13 @@ class QueueWorker:
         Raises:
             SluiceError: What waiting does not mend, such as a queue that does not exist.
         """
+        if self._listener is None:
+            self._run(stop, None)
+            return
+        with self._listener.subscribe(self._queue_name) as subscription:
+            self._run(stop, subscription)
+
+    def _run(self, stop: threading.Event, subscription: Subscription | None) -> None:
         delay_s = 0.0
         while not stop.is_set():
             try:
@@ -110,8 +123,12 @@ class QueueWorker:
                 stop.wait(delay_s)
                 continue
             delay_s = 0.0
-            if done.claimed == 0:
+            if done.claimed > 0:
+                continue
+            if subscription is None:
                 stop.wait(self._poll_interval_s)
+            else:
+                subscription.wait(self._poll_interval_s, stop)
 
     def run_once(self, stop: threading.Event | None = None) -> Round:
         """Claim once and handle what was claimed.

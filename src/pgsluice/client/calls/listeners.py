@@ -1,0 +1,108 @@
+"""The functions of schema `sluice` between the notifier and the listeners, as calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pgsluice.client.calls.call import Call, nothing, record, scalar
+
+
+class QueueIds(NamedTuple):
+    """A queue, and the sequence of its ids as its oid; None when it has none."""
+
+    queue_name: str
+    id_sequence: int | None
+
+
+class Pulse(NamedTuple):
+    """The first step of a round; times are seconds since 1970 by the server's clock.
+
+    Attributes:
+        is_leader: Whether this notifier leads; if not, the rest means nothing.
+        last_ids: The last id of each sequence that was asked for, None before the first; None in all when they could
+            not be read this time.
+    """
+
+    is_leader: bool
+    server_time_s: float
+    last_ids: list[int | None] | None
+
+
+class Ends(NamedTuple):
+    """The ends of what a read would find in a queue, None where there is nothing; times as in `Pulse`."""
+
+    first_ready: int | None
+    last_ready: int | None
+    first_due_s: float | None
+    last_due_s: float | None
+
+
+class Look(NamedTuple):
+    """What is in a queue, when more becomes due (None after a look from a bound on), and what it cost to find out."""
+
+    queue_name: str
+    ends: Ends
+    next_due_s: float | None
+    cost_s: float
+
+
+def listen(queue_name: str | None) -> Call[str | None]:
+    return Call("select sluice.listen(%s::text)", (queue_name,), scalar)
+
+
+def unlisten(queue_name: str) -> Call[None]:
+    return Call("select sluice.unlisten(%s::text)", (queue_name,), nothing)
+
+
+def notify_channel(queue_name: str) -> Call[str]:
+    return Call("select sluice.notify_channel(%s::text)", (queue_name,), scalar)
+
+
+def notifier_age() -> Call[float | None]:
+    return Call("select extract(epoch from sluice.notifier_age())::float8", (), scalar)
+
+
+def notifier_queues() -> Call[list[QueueIds]]:
+    return Call(
+        "select queue_name, id_sequence::bigint from sluice.notifier_queues()", (), record(QueueIds)
+    )
+
+
+def notifier_pulse(
+    notifier: int, standby_s: float, id_sequences: Sequence[int | None]
+) -> Call[Pulse]:
+    return Call(
+        "select pulse.is_leader, extract(epoch from pulse.server_time)::float8, pulse.last_ids "
+        "from sluice.notifier_pulse(%s::integer, make_interval(secs => %s::float8), %s::bigint[]::oid[]) as pulse",
+        (notifier, standby_s, list(id_sequences)),
+        lambda rows: Pulse(*rows[0]),
+    )
+
+
+def notifier_look(
+    queue_names: Sequence[str],
+    ready_after: Sequence[int | None],
+    due_after_s: Sequence[float | None],
+) -> Call[list[Look]]:
+    return Call(
+        "select look.queue_name, look.first_ready, look.last_ready, "
+        "extract(epoch from look.first_due)::float8, extract(epoch from look.last_due)::float8, "
+        "extract(epoch from look.next_due)::float8, extract(epoch from look.cost)::float8 "
+        "from sluice.notifier_look(%s::text[], %s::bigint[], "
+        "array(select to_timestamp(due) from unnest(%s::float8[]) with ordinality as u (due, position) "
+        "order by position)) as look",
+        (list(queue_names), list(ready_after), list(due_after_s)),
+        lambda rows: [Look(row[0], Ends(*row[1:5]), row[5], row[6]) for row in rows],
+    )
+
+
+def notifier_wake(queue_names: Sequence[str], *, heartbeat: bool) -> Call[int]:
+    # What a crash loses of it is gone anyway: every listener of a server that crashed connects anew.
+    return Call(
+        "select sluice.notifier_wake(%s::text[], %s::boolean)",
+        (list(queue_names), heartbeat),
+        scalar,
+        own_transaction_sql="select sluice.notifier_wake(%s::text[], %s::boolean) "
+        "from pg_catalog.set_config('synchronous_commit', 'off', true)",
+    )

@@ -1,0 +1,17 @@
+create or replace function sluice.notifier_age()
+returns interval
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_number_bits constant integer := 20; -- as in sluice.notifier_pulse
+    v_turn bigint := pg_sequence_last_value('sluice.notifier_turn');
+begin
+    return clock_timestamp() - to_timestamp((v_turn >> v_number_bits) / 1000.0);
+end;
+$$;
+
+comment on function sluice.notifier_age() is
+    'How long ago a notifier last looked; null when none has since the server''s last crash.';
+revoke execute on function sluice.notifier_age() from public;
+grant execute on function sluice.notifier_age() to sluice_admin, sluice_reader, sluice_monitor;

@@ -1,0 +1,115 @@
+/*
+ * The ends of what a read would find, queue by queue: the lowest and highest id of the ready messages, the earliest and
+ * latest time of the deferred ones that are due, and the time of the next that will be.
+ *
+ * Each is one entry of an index (see pgmq/README.md). But a held snapshot keeps dead entries at the head, and an end
+ * is then behind all of them; so the caller can say where to begin, and is told how long it took. Then no time is looked
+ * for that is yet to come either: those before it are the claims of now, and their dead entries as many.
+ *
+ * A queue that is locked by DDL, or gone, is left out: the others must not wait for it.
+ *
+ * Calls: pgmq.format_table_name. Reads: the queues' tables.
+ */
+create or replace function sluice.notifier_look(queue_names text[], ready_after bigint[], due_after timestamptz[])
+returns table (
+    queue_name text,
+    first_ready bigint,
+    last_ready bigint,
+    first_due timestamptz,
+    last_due timestamptz,
+    next_due timestamptz,
+    cost interval
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '20ms'
+as $$
+declare
+    v_ready_after bigint;
+    v_due_after timestamptz;
+    v_queue text;
+    v_now timestamptz;
+    v_first_deferred timestamptz;
+begin
+    for queue_name, v_ready_after, v_due_after in
+        select * from unnest(queue_names, ready_after, due_after)
+    loop
+        v_queue := pgmq.format_table_name(queue_name, 'q');
+        v_ready_after := coalesce(v_ready_after, -9223372036854775808);
+        v_due_after := coalesce(v_due_after, '-infinity');
+        v_now := clock_timestamp();
+        last_ready := null;
+        first_due := null;
+        last_due := null;
+        begin
+            execute format(
+                'select
+                    (select ready.msg_id
+                     from pgmq.%1$I as ready
+                     where ready.vt <= ready.enqueued_at and ready.msg_id > $1
+                     order by ready.msg_id
+                     limit 1),
+                    (select deferred.vt
+                     from pgmq.%1$I as deferred
+                     where deferred.vt > deferred.enqueued_at and deferred.vt > $2 and deferred.vt <= $3
+                     order by deferred.vt
+                     limit 1)',
+                v_queue
+            )
+            using v_ready_after, v_due_after, case when v_due_after = '-infinity' then 'infinity' else v_now end
+            into first_ready, v_first_deferred;
+
+            if first_ready is not null then
+                execute format(
+                    'select ready.msg_id
+                     from pgmq.%I as ready
+                     where ready.vt <= ready.enqueued_at and ready.msg_id > $1
+                     order by ready.msg_id desc
+                     limit 1',
+                    v_queue
+                )
+                using v_ready_after
+                into last_ready;
+            end if;
+
+            next_due := v_first_deferred;
+            if v_first_deferred <= v_now then
+                first_due := v_first_deferred;
+                execute format(
+                    'select due.vt
+                     from pgmq.%I as due
+                     where due.vt > due.enqueued_at and due.vt > $1 and due.vt <= $2
+                     order by due.vt desc
+                     limit 1',
+                    v_queue
+                )
+                using v_due_after, v_now
+                into last_due;
+                next_due := null;
+                if v_due_after = '-infinity' then
+                    execute format(
+                        'select deferred.vt
+                         from pgmq.%I as deferred
+                         where deferred.vt > deferred.enqueued_at and deferred.vt > $1
+                         order by deferred.vt
+                         limit 1',
+                        v_queue
+                    )
+                    using v_now
+                    into next_due;
+                end if;
+            end if;
+        exception
+            when undefined_table or lock_not_available then
+                continue;
+        end;
+        cost := clock_timestamp() - v_now;
+        return next;
+    end loop;
+end;
+$$;
+
+comment on function sluice.notifier_look(text[], bigint[], timestamptz[]) is
+    'For each queue the ends of what a read would find, beyond the given id and time (null: all, and when more becomes due); queues that are locked or gone are left out.';
+revoke execute on function sluice.notifier_look(text[], bigint[], timestamptz[]) from public;
+grant execute on function sluice.notifier_look(text[], bigint[], timestamptz[]) to sluice_admin, sluice_reader;

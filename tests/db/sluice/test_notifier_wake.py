@@ -1,0 +1,68 @@
+"""sluice.notifier_wake: one notification for each queue, at the commit."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from conftest import FAST
+from pgsluice import schema
+from pgsluice.embedded import EmbeddedServer
+from support import value
+from support_notify import Listener
+
+
+def test_each_queue_is_notified_once_without_a_payload_and_the_notifier_when_asked(
+    database, connection
+):
+    with database.connect() as session:
+        listener = Listener(session, "sluice.q_a", "sluice.q_b", "sluice.notifier")
+
+        assert value(connection, "select sluice.notifier_wake('{a, b, A}')") == 2
+        assert sorted(listener.heard()) == ["sluice.q_a", "sluice.q_b"]
+        assert value(connection, "select sluice.notifier_wake('{}', true)") == 1
+        assert listener.heard() == ["sluice.notifier"]
+        assert value(connection, "select sluice.notifier_wake('{}')") == 0
+        assert listener.heard() == []
+
+
+def test_what_is_rolled_back_wakes_nobody(database, connection):
+    with database.connect() as session, database.connect(autocommit=False) as other:
+        listener = Listener(session, "sluice.q_a")
+        other.execute("select sluice.notifier_wake('{a}')")
+        assert listener.heard() == []
+        other.rollback()
+
+        assert listener.heard() == []
+
+
+@pytest.fixture
+def small_queue(servers_folder):
+    """A server with little room for notifications."""
+    folder = servers_folder / "wake"
+    folder.mkdir(mode=0o755)
+    server = EmbeddedServer(folder / "data", options={**FAST, "max_notify_queue_pages": "64"})
+    server.start()
+    with psycopg.connect(server.url()) as connection:
+        schema.install(connection)
+    yield server
+    server.stop("immediate")
+
+
+def test_nobody_is_notified_while_the_queue_of_notifications_is_half_full(small_queue):
+    with (
+        psycopg.connect(small_queue.url(), autocommit=True) as connection,
+        psycopg.connect(small_queue.url()) as slow,
+    ):
+        slow.execute("listen filler")
+        slow.commit()
+        slow.execute("select 1")  # in a transaction: what is sent from now on is kept for it
+        while value(connection, "select pg_notification_queue_usage()") < 0.5:
+            connection.execute("select pg_notify('filler', repeat('x', 7000))")
+
+        assert value(connection, "select sluice.notifier_wake('{a}', true)") == 0
+
+        slow.rollback()
+        slow.execute("unlisten *")
+        slow.commit()
+        assert value(connection, "select sluice.notifier_wake('{a}', true)") == 2

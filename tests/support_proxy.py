@@ -1,0 +1,76 @@
+"""A TCP proxy before a server's Unix socket, that can swallow everything without a word."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import threading
+from typing import Self
+
+
+class BlackHole:
+    """Passes bytes on both ways until `swallow`; from then on it takes them, and nothing comes back."""
+
+    def __init__(self, server_path: str) -> None:
+        self._server_path = server_path
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listening, selectors.EVENT_READ)
+        self._peers: dict[socket.socket, socket.socket] = {}
+        self._swallowed: set[socket.socket] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    @property
+    def port(self) -> int:
+        return self._listening.getsockname()[1]
+
+    def swallow(self) -> None:
+        """Swallow what comes on the connections there are; new ones are good."""
+        self._swallowed |= set(self._peers)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        for opened in (*self._peers, self._listening):
+            opened.close()
+        self._selector.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            for key, _ in self._selector.select(0.05):
+                if key.fileobj is self._listening:
+                    self._accept()
+                else:
+                    self._pass_on(key.fileobj)
+
+    def _accept(self) -> None:
+        client, _ = self._listening.accept()
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(self._server_path)
+        for one, other in ((client, server), (server, client)):
+            self._peers[one] = other
+            self._selector.register(one, selectors.EVENT_READ)
+
+    def _pass_on(self, source: socket.socket) -> None:
+        data = b""
+        with contextlib.suppress(OSError):
+            data = source.recv(65536)
+        if source in self._swallowed:
+            if not data:
+                self._selector.unregister(source)
+            return
+        if data:
+            with contextlib.suppress(OSError):
+                self._peers[source].sendall(data)
+            return
+        for end in (source, self._peers[source]):
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(end)
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,379 @@
+"""Listeners on a real server: they wake those who wait, find out when they are deaf, and miss nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from pgsluice import (
+    AsyncListener,
+    AsyncWorkQueue,
+    Listener,
+    ListenerState,
+    Notifier,
+    QueueWorker,
+    WorkQueue,
+)
+from pgsluice.errors import ArgumentError
+from support import rows, value, wait_until
+from support_listen import running
+from support_proxy import BlackHole
+
+# Longer than any test waits: who is woken before was woken by a notification.
+NEVER_S = 600.0
+HEARTBEAT_S = 0.4
+SESSIONS = (
+    "select {} from pg_stat_activity where datname = current_database() "
+    "and application_name = 'pgsluice listener'"
+)
+
+
+@pytest.fixture
+def notifier(pool):
+    with running(Notifier(pool, heartbeat_s=HEARTBEAT_S)) as notifier:
+        yield notifier
+
+
+@contextlib.contextmanager
+def listening(url, state=ListenerState.LISTENING, **options):
+    with Listener(
+        url, **{"heartbeat_s": HEARTBEAT_S, "fallback_poll_s": NEVER_S, **options}
+    ) as listener:
+        wait_until(lambda: listener.state is state, f"the listener to be {state}")
+        yield listener
+
+
+@pytest.fixture
+def listener(worker_url, notifier):
+    with listening(worker_url) as listener:
+        yield listener
+
+
+@contextlib.contextmanager
+def handling(pool, queue_name, listener, **options):
+    """A worker that polls never; gives what it handled."""
+    handled = []
+    worker = QueueWorker(
+        pool,
+        queue_name,
+        lambda connection, message: handled.append(message.message),
+        listener=listener,
+        **{"poll_interval_s": NEVER_S, **options},
+    )
+    with running(worker):
+        yield handled
+
+
+@contextlib.contextmanager
+def waiting(listener, queue_name):
+    """A subscription whose first wake, at the beginning of listening, is over."""
+    with listener.subscribe(queue_name) as subscription:
+        assert subscription.wait(30)
+        yield subscription
+
+
+def poll_of(subscription, poll_interval_s=0.01):
+    """Whether a wait ends for the time of the short poll."""
+    began = time.monotonic()
+    subscription.wait(poll_interval_s, stop_after(5))
+    return time.monotonic() - began < 4
+
+
+def stop_after(seconds):
+    stop = threading.Event()
+    timer = threading.Timer(seconds, stop.set)
+    timer.daemon = True
+    timer.start()
+    return stop
+
+
+def terminate_listeners(observer):
+    return len(rows(observer, SESSIONS.format("pg_terminate_backend(pid, 10000)")))
+
+
+def test_a_worker_that_never_polls_handles_what_is_sent_at_once(
+    pool, observer, queue_name, listener
+):
+    with handling(pool, queue_name, listener) as handled:
+        for n in range(5):
+            WorkQueue(observer).send(queue_name, n)
+            wait_until(lambda n=n: handled[-1:] == [n], "the message to be handled", deadline_s=10)
+
+
+def test_what_is_there_before_the_worker_starts_is_handled(pool, observer, queue_name, listener):
+    WorkQueue(observer).send(queue_name, "early")
+
+    with handling(pool, queue_name, listener) as handled:
+        wait_until(lambda: handled == ["early"], "the message to be handled", deadline_s=10)
+
+
+def test_delayed_and_given_back_messages_are_handled_in_time(pool, observer, queue_name, listener):
+    failed = []
+
+    def handler(connection, message):
+        if message.read_ct == 1 and message.message == "fails once":
+            failed.append(time.monotonic())
+            raise ValueError
+        failed.append(time.monotonic())
+
+    worker = QueueWorker(pool, queue_name, handler, listener=listener, poll_interval_s=NEVER_S)
+    with running(worker):
+        WorkQueue(observer).send(queue_name, "fails once", delay=1)
+        wait_until(lambda: len(failed) == 2, "the second attempt", deadline_s=15)
+
+    assert 0.9 <= failed[1] - failed[0] <= 5
+
+
+def test_one_connection_serves_many_queues_and_threads(pool, observer, queue_name, listener):
+    names = [f"{queue_name}_{n}" for n in range(5)]
+    for name in names:
+        WorkQueue(observer).create(name)
+    with contextlib.ExitStack() as stack:
+        handled = [
+            stack.enter_context(handling(pool, name, listener)) for name in names for _ in "ab"
+        ]
+        assert value(observer, SESSIONS.format("count(*)")) == 1
+        for name in names:
+            WorkQueue(observer).send(name, name)
+
+        wait_until(
+            lambda: sorted(name for of_one in handled for name in of_one) == names,
+            "each message to be handled",
+            deadline_s=20,
+        )
+
+
+def test_who_waits_for_a_queue_is_not_woken_by_another(observer, queue_name, listener):
+    other = f"{queue_name}_other"
+    WorkQueue(observer).create(other)
+    with waiting(listener, queue_name) as mine, waiting(listener, other) as theirs:
+        WorkQueue(observer).send(other, 1)
+
+        assert theirs.wait(30, stop_after(10))
+        assert not mine.wait(30, stop_after(0.5))
+
+
+def test_all_who_wait_for_a_queue_are_woken(observer, queue_name, listener):
+    with waiting(listener, queue_name) as one, waiting(listener, queue_name) as other:
+        WorkQueue(observer).send(queue_name, 1)
+
+        assert one.wait(30, stop_after(10))
+        assert other.wait(30, stop_after(10))
+
+
+def test_it_no_longer_listens_for_those_who_are_gone(observer, queue_name, listener):
+    with waiting(listener, queue_name):
+        assert queue_name in listener._inner._channels
+
+    wait_until(lambda: listener._inner._channels == {}, "the queue to be left")
+    with waiting(listener, queue_name) as again:
+        WorkQueue(observer).send(queue_name, 1)
+        assert again.wait(30, stop_after(10))
+
+
+def test_who_waits_looks_once_more_when_the_queue_is_listened_to(queue_name, listener):
+    """What was sent between the first look and that moment has been announced to others only."""
+    with listener.subscribe(queue_name) as subscription:
+        assert subscription.wait(NEVER_S, stop_after(20))
+        assert listener.is_reliable(queue_name)
+        assert not subscription.wait(NEVER_S, stop_after(0.3))
+
+
+def test_a_lost_connection_is_made_anew_and_nothing_is_missed(
+    pool, observer, queue_name, listener, caplog
+):
+    caplog.set_level(logging.INFO)
+    with handling(pool, queue_name, listener) as handled:
+        for n in range(5):
+            wait_until(lambda: listener.state is ListenerState.LISTENING, "it to listen")
+            assert terminate_listeners(observer) == 1
+            WorkQueue(observer).send(queue_name, n)
+            wait_until(lambda n=n: n in handled, "the message to be handled", deadline_s=20)
+        wait_until(lambda: listener.state is ListenerState.LISTENING, "it to listen again")
+
+    assert handled == [0, 1, 2, 3, 4]
+    lost = [record for record in caplog.records if "listener: connecting" in record.message]
+    assert 1 <= len(lost) <= 5
+    assert all(record.levelno == logging.WARNING for record in lost)
+
+
+def test_while_it_is_not_to_be_relied_on_a_worker_polls(pool, observer, queue_name):
+    nowhere = "host=127.0.0.1 port=1"
+    with (
+        Listener(nowhere, heartbeat_s=HEARTBEAT_S, fallback_poll_s=NEVER_S) as listener,
+        handling(pool, queue_name, listener, poll_interval_s=0.05) as handled,
+    ):
+        wait_until(lambda: "port" in listener.reason, "the connection to fail")
+        WorkQueue(observer).send(queue_name, 1)
+        wait_until(lambda: handled == [1], "the message to be handled", deadline_s=10)
+        assert listener.state is ListenerState.CONNECTING
+
+
+def test_without_a_notifier_it_says_so_and_who_waits_polls(worker_url, observer, queue_name, pool):
+    observer.execute("alter sequence sluice.notifier_turn restart")
+    with listening(worker_url, ListenerState.NO_NOTIFIER) as listener:
+        assert "pgsluice notify" in listener.reason
+        with waiting(listener, queue_name) as subscription:
+            assert poll_of(subscription)
+
+            with running(Notifier(pool, heartbeat_s=HEARTBEAT_S)):
+                wait_until(lambda: listener.state is ListenerState.LISTENING, "it to listen")
+
+
+def test_when_the_notifier_goes_who_waits_polls_at_once(pool, worker_url, queue_name):
+    with (
+        running(Notifier(pool, heartbeat_s=HEARTBEAT_S)) as notifier,
+        listening(worker_url) as listener,
+        waiting(listener, queue_name) as subscription,
+    ):
+        assert not subscription.wait(0.01, stop_after(0.2)), "it need not poll"
+        notifier.stop_now()
+
+        assert subscription.wait(0.01, stop_after(10)), "it is woken to poll"
+        assert listener.state is ListenerState.NO_NOTIFIER
+        assert poll_of(subscription)
+
+
+def test_a_connection_into_a_black_hole_is_found_within_two_heartbeats(
+    worker_url, observer, queue_name, pool
+):
+    heartbeat_s = 2.0
+    parts = conninfo.conninfo_to_dict(worker_url)
+    path = f"{parts['host']}/.s.PGSQL.{parts['port']}"
+    with BlackHole(path) as proxy, running(Notifier(pool, heartbeat_s=0.5)):
+        url = conninfo.make_conninfo(worker_url, host="127.0.0.1", port=proxy.port)
+        with (
+            listening(url, heartbeat_s=heartbeat_s) as listener,
+            handling(pool, queue_name, listener) as handled,
+        ):
+            wait_until(lambda: listener.is_reliable(queue_name), "it to listen")
+            began = time.monotonic()
+            proxy.swallow()
+            WorkQueue(observer).send(queue_name, "unheard")
+
+            wait_until(lambda: handled == ["unheard"], "the message", deadline_s=30)
+            assert time.monotonic() - began < 2 * heartbeat_s + 2
+            wait_until(lambda: listener.state is ListenerState.LISTENING, "it to listen")
+            WorkQueue(observer).send(queue_name, "heard")
+            wait_until(lambda: handled[1:] == ["heard"], "the message", deadline_s=10)
+
+
+@pytest.fixture
+def pooler_url(worker_url, servers_folder):
+    """A PgBouncer in transaction mode."""
+    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    if program is None:
+        pytest.skip("PgBouncer is not installed: apt-get install pgbouncer")
+    parts = conninfo.conninfo_to_dict(worker_url)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = servers_folder / "pgbouncer.ini"
+    settings.write_text(
+        "[databases]\n"
+        f"* = host={parts['host']} port={parts['port']} user=postgres\n"
+        "[pgbouncer]\n"
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+        "auth_type = any\npool_mode = transaction\nignore_startup_parameters = extra_float_digits\n"
+    )
+    # As root nobody runs it, and only who runs the server can enter the socket's folder.
+    owner = Path(parts["host"]).stat()
+    user = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
+    with subprocess.Popen(
+        [program, str(settings)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        **(user if os.geteuid() == 0 else {}),
+    ) as process:
+        url = conninfo.make_conninfo(worker_url, host="127.0.0.1", port=port)
+
+        def answers():
+            assert process.poll() is None, f"PgBouncer ended with {process.returncode}"
+            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(url):
+                return True
+            return False
+
+        try:
+            wait_until(answers, "PgBouncer to answer", deadline_s=20)
+            yield url
+        finally:
+            process.terminate()
+
+
+def test_behind_a_pooler_in_transaction_mode_it_finds_that_it_is_deaf_and_who_waits_polls(
+    pooler_url, pool, observer, queue_name, notifier
+):
+    with listening(pooler_url, ListenerState.DEAF) as listener:
+        assert "pooler" in listener.reason
+        with handling(pool, queue_name, listener, poll_interval_s=0.05) as handled:
+            WorkQueue(observer).send(queue_name, 1)
+            wait_until(lambda: handled == [1], "the message to be handled", deadline_s=10)
+
+
+def test_it_stops_at_once_while_it_waits_while_it_connects_and_when_it_is_deaf(
+    worker_url, queue_name, notifier
+):
+    for url in (worker_url, "host=127.0.0.1 port=1", "host=192.0.2.1 port=1"):
+        with Listener(url, heartbeat_s=HEARTBEAT_S) as listener:
+            subscription = listener.subscribe(queue_name)
+            began = time.monotonic()
+        assert time.monotonic() - began < 3
+        assert listener.state is ListenerState.CLOSED
+        assert subscription.wait(0.01) in (True, False)
+        subscription.close()
+
+
+def test_a_worker_stops_at_once_while_it_waits(pool, queue_name, listener):
+    worker = QueueWorker(
+        pool, queue_name, lambda *_: None, listener=listener, poll_interval_s=NEVER_S
+    )
+    with running(worker):
+        wait_until(lambda: listener.is_reliable(queue_name), "it to wait")
+        began = time.monotonic()
+        worker.stop_now()
+
+    assert time.monotonic() - began < 3
+
+
+def test_tasks_wait_as_threads_do(worker_url, queue_name, notifier):
+    async def handle_one():
+        async with (
+            AsyncListener(worker_url, heartbeat_s=HEARTBEAT_S, fallback_poll_s=NEVER_S) as listener,
+            await psycopg.AsyncConnection.connect(worker_url, autocommit=True) as connection,
+            asyncio.timeout(60),
+        ):
+            queue = AsyncWorkQueue(connection)
+            with listener.subscribe(queue_name) as subscription:
+                while not (await subscription.wait(0.01) and listener.is_reliable(queue_name)):
+                    pass
+                await queue.send(queue_name, "awaited", delay=1)
+                while not (messages := await queue.read(queue_name, 30)):
+                    await subscription.wait(NEVER_S)
+        return messages[0].message, listener.state
+
+    assert asyncio.run(handle_one()) == ("awaited", ListenerState.CLOSED)
+
+
+def test_a_listener_that_was_not_started_lets_poll(queue_name):
+    listener = Listener("host=127.0.0.1 port=1")
+    with listener.subscribe(queue_name) as subscription:
+        assert not subscription.wait(0.01)
+    assert (listener.state, listener.reason) == (ListenerState.CLOSED, "it was not started")
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan")])
+@pytest.mark.parametrize("name", ["heartbeat_s", "fallback_poll_s"])
+def test_a_time_that_cannot_be_is_refused(name, bad):
+    with pytest.raises(ArgumentError, match=f"{name} is "):
+        Listener("", **{name: bad})

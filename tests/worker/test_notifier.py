@@ -1,0 +1,228 @@
+"""Notifiers on a real server: what they announce, when, how often, and what they cost."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import psycopg
+import pytest
+from psycopg_pool import ConnectionPool
+
+from pgsluice import Notifier, WorkQueue
+from pgsluice.errors import ArgumentError, PrivilegeError
+from support import rows, value, wait_until
+from support_listen import Channel, running
+
+
+@pytest.fixture
+def notifier(pool):
+    with running(Notifier(pool, heartbeat_s=3600)) as notifier:
+        yield notifier
+
+
+@pytest.fixture
+def channel(worker_url, queue_name, notifier):
+    """The queue's channel, with a notifier at work that knows the queue."""
+    with Channel(worker_url, queue_name) as channel:
+        with psycopg.connect(worker_url, autocommit=True) as connection:
+            # Sent and read: announced, if at all, before the test begins.
+            WorkQueue(connection).send(queue_name, "first")
+            assert channel.wait(30)
+            WorkQueue(connection).pop(queue_name)
+        channel.drain(0.3)
+        yield channel
+
+
+def test_a_message_is_announced_at_its_commit_and_not_before(worker_url, queue_name, channel):
+    with psycopg.connect(worker_url) as sender:
+        WorkQueue(sender).send_batch(queue_name, list(range(100)))
+        assert not channel.wait(0.5)
+
+        sender.commit()
+
+        assert channel.wait(5)
+        assert channel.drain(0.5) == 0
+
+
+def test_the_sender_notifies_nobody_itself(worker_url, queue_name, observer, pool):
+    """Without a notifier there is no notification; so no sender ever takes the lock that comes with one."""
+    with Channel(worker_url, queue_name) as channel:
+        WorkQueue(observer).send(queue_name, 1)
+
+        assert channel.drain(0.5) == 0
+
+
+def test_the_end_of_a_delay_is_announced_when_it_comes(observer, queue_name, channel):
+    began = time.monotonic()
+    WorkQueue(observer).send(queue_name, "later", delay=2)
+
+    assert channel.wait(10)
+
+    assert 1.9 <= time.monotonic() - began <= 5
+    assert len(WorkQueue(observer).read(queue_name, 30)) == 1
+
+
+def test_a_lapsed_claim_is_announced_when_it_lapses(observer, queue_name, channel):
+    WorkQueue(observer).send(queue_name, "claimed")
+    assert channel.wait(5)
+    assert len(WorkQueue(observer).read(queue_name, 2)) == 1
+    began = time.monotonic()
+    channel.drain(0.5)
+
+    assert channel.wait(10)
+
+    assert 1.9 <= time.monotonic() - began <= 5
+    assert len(WorkQueue(observer).read(queue_name, 30)) == 1
+
+
+def test_a_message_given_back_is_announced(observer, queue_name, channel):
+    WorkQueue(observer).send(queue_name, "claimed")
+    assert channel.wait(5)
+    (message,) = WorkQueue(observer).read(queue_name, 3600)
+    channel.drain(0.5)
+
+    assert WorkQueue(observer).release(queue_name, message.msg_id, message.read_ct)
+
+    assert channel.wait(5)
+
+
+def test_a_message_whose_claim_was_rolled_back_is_announced_again(
+    worker_url, observer, queue_name, channel
+):
+    with psycopg.connect(worker_url) as reader:
+        WorkQueue(observer).send(queue_name, 1)
+        assert len(WorkQueue(reader).read(queue_name, 30)) == 1
+        channel.drain(0.3)
+        reader.rollback()
+
+    assert channel.wait(10)
+
+
+def test_deleting_and_archiving_announce_nothing(observer, queue_name, channel):
+    ids = WorkQueue(observer).send_batch(queue_name, [1, 2, 3, 4])
+    assert len(WorkQueue(observer).read(queue_name, 3600, 4)) == 4
+    channel.drain(0.5)
+
+    WorkQueue(observer).delete(queue_name, ids[0])
+    WorkQueue(observer).archive(queue_name, ids[1])
+
+    assert channel.drain(0.5) == 0
+
+
+def test_each_queue_is_announced_to_its_own_listeners_only(
+    worker_url, observer, queue_name, channel
+):
+    other = f"{queue_name}_other"
+    WorkQueue(observer).create(other)
+    with Channel(worker_url, other) as of_other:
+        WorkQueue(observer).send(other, 1)
+
+        assert of_other.wait(10)
+        assert channel.drain(0.2) == 0
+
+
+def test_a_queue_that_ddl_holds_delays_no_other(worker_url, observer, queue_name, channel):
+    other = f"{queue_name}_locked"
+    WorkQueue(observer).create(other)
+    with Channel(worker_url, other) as of_other:
+        WorkQueue(observer).send(other, 1)
+        assert of_other.wait(10)
+    with psycopg.connect(worker_url) as ddl:
+        ddl.execute(f"lock table pgmq.q_{other} in access exclusive mode")
+        for _ in range(4):
+            WorkQueue(observer).send(queue_name, 1)
+
+            assert channel.wait(5)
+            channel.drain(0.5)
+
+
+def test_a_queue_that_is_dropped_and_made_again_is_announced(observer, queue_name, channel):
+    WorkQueue(observer).drop_queue(queue_name)
+    WorkQueue(observer).create(queue_name)
+    WorkQueue(observer).send(queue_name, 1)
+
+    assert channel.wait(5)
+
+
+def test_two_notifiers_announce_once_between_them(pool, worker_url, observer, queue_name, channel):
+    """The first is that of the fixture."""
+    before = channel.drain(0.2)
+    with running(Notifier(pool, heartbeat_s=3600)) as second:
+        channel.drain(1.5)
+        for sent in range(5):
+            WorkQueue(observer).send(queue_name, sent)
+            assert channel.wait(5)
+            assert WorkQueue(observer).pop(queue_name)
+            assert channel.drain(0.4) == 0, "announced twice"
+        assert not second.is_leader
+    assert before == 0
+
+
+def test_a_notifier_takes_over_from_one_that_is_gone(pool, observer, queue_name, worker_url):
+    with running(Notifier(pool)) as first:
+        wait_until(lambda: first.is_leader, "the first notifier to lead")
+        with running(Notifier(pool)) as second, Channel(worker_url, queue_name) as channel:
+            first.stop_now()
+            WorkQueue(observer).send(queue_name, 1)
+
+            assert channel.wait(10)
+            assert second.is_leader
+
+
+def test_what_was_sent_while_nobody_led_is_announced_by_the_next(
+    pool, observer, queue_name, worker_url
+):
+    WorkQueue(observer).send(queue_name, 1)
+    with Channel(worker_url, queue_name) as channel, running(Notifier(pool)):
+        assert channel.wait(10)
+
+
+def test_it_gives_signs_of_life(pool, worker_url):
+    with Channel(worker_url, None) as channel, running(Notifier(pool, heartbeat_s=0.1)):
+        for _ in range(5):
+            assert channel.wait(5)
+
+
+def test_a_server_that_ends_its_sessions_is_waited_out(pool, observer, queue_name, channel):
+    ended = rows(
+        observer,
+        "select pg_terminate_backend(pid, 10000) from pg_stat_activity "
+        "where datname = current_database() and backend_type = 'client backend' "
+        "and pid not in (pg_backend_pid(), %s)",
+        channel.backend_pid,
+    )
+    assert ended
+    WorkQueue(observer).send(queue_name, 1)
+
+    assert channel.wait(20)
+
+
+def test_what_waiting_does_not_mend_ends_it(worker_url, observer):
+    observer.execute("create role stranger login")
+    try:
+        with (
+            ConnectionPool(worker_url, kwargs={"user": "stranger"}, min_size=1) as strangers,
+            pytest.raises(PrivilegeError, match="sluice_reader"),
+        ):
+            Notifier(strangers).run(threading.Event())
+    finally:
+        observer.execute("drop role stranger")
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan")])
+def test_an_interval_that_cannot_be_is_refused(pool, bad):
+    with pytest.raises(ArgumentError, match="poll_interval_s is "):
+        Notifier(pool, poll_interval_s=bad)
+    with pytest.raises(ArgumentError, match="heartbeat_s is "):
+        Notifier(pool, heartbeat_s=bad)
+
+
+def test_a_notifier_over_quiet_queues_uses_no_transaction_id(pool, observer, queue_name, channel):
+    # Other databases of the server take ids too: what counts is that rounds go by without one.
+    before = value(observer, "select pg_current_wal_lsn()")
+    assert channel.drain(0.5) == 0
+    age = value(observer, "select extract(epoch from sluice.notifier_age())::float8")
+
+    assert age < 0.5
+    assert value(observer, "select pg_wal_lsn_diff(pg_current_wal_lsn(), %s)", before) < 16384
