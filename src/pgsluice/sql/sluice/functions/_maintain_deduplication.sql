@@ -1,0 +1,36 @@
+-- Locked rows are skipped: they are being removed, or sent anew, by somebody else. So any number may run at once.
+--
+-- Writes: sluice.deduplication_key.
+create or replace function sluice._maintain_deduplication(keys_max integer default 10000)
+returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_removed integer;
+begin
+    with expired as materialized (
+        select k.is_unlogged, k.incarnation, k.key
+        from sluice.deduplication_key as k
+        where k.expires_at <= v_now
+        order by k.expires_at
+        limit keys_max
+        for update skip locked
+    )
+    delete from sluice.deduplication_key as k
+    using expired
+    -- As an array too: joined alone, their number unknown to the planner, it would read the whole table.
+    where k.key = any (array(select expired.key from expired))
+      and k.is_unlogged = expired.is_unlogged
+      and k.incarnation = expired.incarnation
+      and k.key = expired.key;
+    get diagnostics v_removed = row_count;
+    return v_removed;
+end;
+$$;
+
+comment on function sluice._maintain_deduplication(integer) is
+    'Remove up to keys_max deduplication keys whose time is over, oldest first; returns how many. Fewer than keys_max: all of them.';
+revoke execute on function sluice._maintain_deduplication(integer) from public;
+grant execute on function sluice._maintain_deduplication(integer) to sluice_admin;
