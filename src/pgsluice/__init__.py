@@ -3,7 +3,9 @@
 from pgsluice.client import (
     ArchiveRetention,
     AsyncEventLog,
+    AsyncTableQueue,
     AsyncWorkQueue,
+    ClaimOutcome,
     ConsumerInfo,
     DeadLetter,
     Event,
@@ -19,6 +21,7 @@ from pgsluice.client import (
     ReplayStep,
     RoutingMatch,
     StoredMessage,
+    TableQueue,
     TopicBinding,
     WorkQueue,
 )
@@ -30,7 +33,9 @@ from pgsluice.worker import QueueWorker, Retry, Ticker
 __all__ = [
     "ArchiveRetention",
     "AsyncEventLog",
+    "AsyncTableQueue",
     "AsyncWorkQueue",
+    "ClaimOutcome",
     "ConsumerInfo",
     "DeadLetter",
     "Event",
@@ -50,6 +55,7 @@ __all__ = [
     "Settings",
     "SluiceError",
     "StoredMessage",
+    "TableQueue",
     "Target",
     "Ticker",
     "TopicBinding",

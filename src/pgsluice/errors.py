@@ -77,6 +77,10 @@ class QueueNotFoundError(SluiceError):
     """The work queue does not exist."""
 
 
+class DeduplicationOffError(SluiceError):
+    """A message was sent with a key to a queue that knows no keys; nothing was sent."""
+
+
 class LogNotFoundError(SluiceError):
     """The event log does not exist."""
 
@@ -108,6 +112,7 @@ class ServerError(SluiceError):
 _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "QU001": QueueNameError,
     "QU002": QueueNameError,
+    "QU004": DeduplicationOffError,
     "QU005": QueueNotFoundError,
     "PQ001": LogNotFoundError,
     "PQ002": ConsumerNotFoundError,
@@ -123,6 +128,7 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "22P02": PayloadError,  # invalid_text_representation
     "22P05": PayloadError,  # untranslatable_character: \u0000
     "3F000": NotInstalledError,  # invalid_schema_name
+    "42P01": NotInstalledError,  # undefined_table, and none of a queue that the call names
     "42883": NotInstalledError,  # undefined_function
     "42501": PrivilegeError,
     "40001": RetryableError,

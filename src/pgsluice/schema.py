@@ -92,6 +92,37 @@ def install(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     return tuple(migration.version for migration in pending)
 
 
+def install_tables(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    """Install what a `TableQueue` works on, and no function; twice does no harm.
+
+    That is schema `pgmq` with its tables and types, and the ledger, so that `install` later adds the rest.
+
+    Args:
+        connection: As for `install`.
+
+    Returns:
+        The versions of the migrations that ran, in order; empty when all of them had run before.
+
+    Raises:
+        SchemaError: As for `install`, or the functions are installed already. Nothing was changed.
+        PrivilegeError: As for `install`.
+    """
+    _check_server(connection)
+    if any(not version.startswith("pgmq/") for version in installed_versions(connection)):
+        raise SchemaError(
+            "the functions are installed in this database, and need their tables whole; bring both to this "
+            "release with `pgsluice schema upgrade`"
+        )
+    with _translated(), connection.transaction():
+        _run(connection, _read("begin.sql"))
+        pending = [m for m in _pending(connection) if m.version.startswith("pgmq/")]
+        for migration in pending:
+            _run(connection, migration.sql)
+            _run(connection, _ledger_row(migration))
+        _run(connection, _read("end.sql"))
+    return tuple(migration.version for migration in pending)
+
+
 def upgrade(
     connection: psycopg.Connection[Any], *, allow_breaking: bool = False
 ) -> tuple[str, ...]:

@@ -22,10 +22,19 @@ def schema() -> None:
 
 @schema.command()
 @dsn_option
-def install(dsn: str | None) -> None:
-    """Install into a database, or bring it to this release; twice does no harm."""
+@click.option(
+    "--tables-only",
+    is_flag=True,
+    help="Only the tables that a TableQueue works on, and no function.",
+)
+def install(dsn: str | None, tables_only: bool) -> None:
+    """Install into a database, or bring it to this release; twice does no harm.
+
+    After --tables-only, an installation without it adds the rest.
+    """
     with connect(resolve(dsn)) as connection:
-        _say_what_ran(installer.install(connection))
+        run = installer.install_tables if tables_only else installer.install
+        _say_what_ran(run(connection))
 
 
 @schema.command()

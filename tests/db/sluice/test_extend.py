@@ -1,6 +1,8 @@
 from support import rows, value
 
-LEFT = "select round(extract(epoch from vt - clock_timestamp())) from pgmq.q_orders where msg_id = 1"
+LEFT = (
+    "select round(extract(epoch from vt - clock_timestamp())) from pgmq.q_orders where msg_id = 1"
+)
 
 
 def test_a_current_claim_is_extended_from_now_on(connection, claimed):
@@ -28,7 +30,9 @@ def test_a_claim_whose_time_is_over_is_extended_while_nobody_else_has_claimed(co
 def test_several_claims_are_extended_at_once_and_stay_what_they_are(connection, claimed):
     connection.execute("select pgmq.send('orders', '2'::jsonb)")
     connection.execute("select pgmq.read('orders', 30, 1)")
-    others = "select msg_id, read_ct, enqueued_at, last_read_at, message from pgmq.q_orders order by 1"
+    others = (
+        "select msg_id, read_ct, enqueued_at, last_read_at, message from pgmq.q_orders order by 1"
+    )
     before = rows(connection, others)
 
     extend = "select * from sluice.extend('orders', array[2, 1], array[1, 1], 600)"

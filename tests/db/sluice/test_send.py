@@ -52,7 +52,9 @@ def test_a_key_whose_window_is_over_is_sent_again(orders):
     assert value(orders, "select count(*) from sluice.deduplication_key") == 1
 
 
-@pytest.mark.parametrize("end", ["delete('orders', 1)", "archive('orders', 1)", "purge_queue('orders')"])
+@pytest.mark.parametrize(
+    "end", ["delete('orders', 1)", "archive('orders', 1)", "purge_queue('orders')"]
+)
 def test_a_key_outlives_its_message(orders, end):
     orders.execute("select sluice.send('orders', '1', 'k')")
     orders.execute(f"select pgmq.{end}")

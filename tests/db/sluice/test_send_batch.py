@@ -76,7 +76,11 @@ def test_expired_and_known_and_new_keys_in_one_batch(orders):
     ("messages", "keys", "words"),
     [
         ([], [], "msgs cannot be NULL or empty"),
-        (["1", "2"], ["a"], r"deduplication_keys array length \(1\) must match msgs array length \(2\)"),
+        (
+            ["1", "2"],
+            ["a"],
+            r"deduplication_keys array length \(1\) must match msgs array length \(2\)",
+        ),
         (["1"], None, r"deduplication_keys array length \(0\) must match msgs array length \(1\)"),
         (["1", "2"], ["a", ""], "deduplication key has 0 bytes"),
     ],

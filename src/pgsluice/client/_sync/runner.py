@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg import Connection
 from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
-from pgsluice.client.calls import Call
+from pgsluice.client.calls import Call, Steps
 from pgsluice.errors import translate
 
 Result = TypeVar("Result")
@@ -37,8 +37,35 @@ class Runner:
         except psycopg.Error as error:
             raise translate(error, queue_name=call.queue_name) from error
 
+    def run_steps(self, steps: Steps[Result]) -> Result:
+        """Run calls one after the other, each with the result of the one before; all of them or none.
+
+        Raises:
+            SluiceError: As for `run`, or what a step makes of a result.
+        """
+        if isinstance(self._source, ConnectionPool):
+            with self._source.connection() as connection:
+                return _execute_steps(connection, steps)
+        return _execute_steps(self._source, steps)
+
+
+def _execute_steps(connection: Connection[Any], steps: Steps[Result]) -> Result:
+    result: Any = None
+    queue_name = None
+    try:
+        with connection.transaction():
+            while True:
+                try:
+                    call = steps.send(result)
+                except StopIteration as end:
+                    return cast("Result", end.value)
+                queue_name = call.queue_name
+                result = _execute(connection, call, call.sql)
+    except psycopg.Error as error:
+        raise translate(error, queue_name=queue_name) from error
+
 
 def _execute(connection: Connection[Any], call: Call[Result], sql: Any) -> Result:
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(sql, call.parameters)
-        return call.read_rows(cursor.fetchall())
+        return call.read_rows(cursor.fetchall() if cursor.description else ())
