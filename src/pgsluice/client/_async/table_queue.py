@@ -41,11 +41,11 @@ class AsyncTableQueue:
         sluice_admin has. Others get the rights on them that the roles sluice_… stand for, where those are.
 
         Args:
-            queue_name: As for `AsyncWorkQueue.create`.
+            queue_name: As for `WorkQueue.create`.
 
         Raises:
-            QueueNameError: As for `AsyncWorkQueue.create`.
-            ServerError: As for `AsyncWorkQueue.create`.
+            QueueNameError: As for `WorkQueue.create`.
+            ServerError: As for `WorkQueue.create`.
         """
         await self._runner.run_steps(tables.create(queue_name))
 
@@ -85,7 +85,7 @@ class AsyncTableQueue:
         headers: Any = None,
         delay: int | datetime | None = None,
     ) -> int:
-        """Append one message, and return its msg_id; as `AsyncWorkQueue.send` without a key.
+        """Append one message, and return its msg_id; as `WorkQueue.send` without a key.
 
         Raises:
             PayloadError: As there. Nothing was sent.
@@ -101,7 +101,7 @@ class AsyncTableQueue:
         headers: Sequence[Any] | None = None,
         delay: int | datetime | None = None,
     ) -> list[int]:
-        """Append messages in one statement, and return their msg_ids; as `AsyncWorkQueue.send_batch` without keys.
+        """Append messages in one statement, and return their msg_ids; as `WorkQueue.send_batch` without keys.
 
         Raises:
             PayloadError: As there. Nothing was sent.
@@ -117,7 +117,7 @@ class AsyncTableQueue:
         *,
         conditional: dict[str, Any] | None = None,
     ) -> list[Message]:
-        """Claim up to `qty` visible messages and hide them for `vt` seconds; as `AsyncWorkQueue.read`.
+        """Claim up to `qty` visible messages and hide them for `vt` seconds; as `WorkQueue.read`.
 
         Raises:
             ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
@@ -125,7 +125,7 @@ class AsyncTableQueue:
         return await self._runner.run(tables.read(queue_name, vt, qty, conditional))
 
     async def pop(self, queue_name: str, qty: int = 1) -> list[Message]:
-        """Take up to `qty` visible messages and delete them at once; as `AsyncWorkQueue.pop`.
+        """Take up to `qty` visible messages and delete them at once; as `WorkQueue.pop`.
 
         Raises:
             ArgumentError: `qty` is out of range. Nothing was taken.
@@ -149,7 +149,7 @@ class AsyncTableQueue:
         return await self._runner.run(tables.archive_batch(queue_name, msg_ids))
 
     async def set_vt(self, queue_name: str, msg_id: int, vt: int | datetime) -> Message | None:
-        """Change when one message becomes visible, whoever holds it; as `AsyncWorkQueue.set_vt`.
+        """Change when one message becomes visible, whoever holds it; as `WorkQueue.set_vt`.
 
         Raises:
             ArgumentError: `vt` is negative, not whole, or a time without a zone.
@@ -159,7 +159,7 @@ class AsyncTableQueue:
     async def set_vt_batch(
         self, queue_name: str, msg_ids: Sequence[int], vt: int | datetime
     ) -> list[Message]:
-        """Change when messages become visible, whoever holds them; as `AsyncWorkQueue.set_vt_batch`.
+        """Change when messages become visible, whoever holds them; as `WorkQueue.set_vt_batch`.
 
         Raises:
             ArgumentError: As for `set_vt`.

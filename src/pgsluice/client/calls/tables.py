@@ -251,6 +251,7 @@ def _lock(table: str) -> Call[None]:
     )
 
 
+@functools.lru_cache(maxsize=4096)
 def _table(queue_name: str) -> str:
     """What stands behind `q_` and `a_` in the names of a queue's tables.
 
