@@ -86,7 +86,7 @@ def install(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
         for migration in pending:
             _run(connection, migration.sql)
             _run(connection, _ledger_row(migration))
-        for text in _functions():
+        for text in (*_functions(), _read("readers.sql")):
             _run(connection, text)
         _run(connection, _read("end.sql"))
     return tuple(migration.version for migration in pending)
@@ -222,7 +222,7 @@ def print_sql() -> str:
     ]
     for migration in _migrations():
         parts += [migration.sql, _ledger_row(migration)]
-    return "\n".join([*parts, *_functions(), _read("end.sql")])
+    return "\n".join([*parts, *_functions(), _read("readers.sql"), _read("end.sql")])
 
 
 def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:

@@ -144,10 +144,19 @@ def test_a_full_installation_over_it_keeps_the_queues_and_both_clients_work_on_t
     assert ids(work.set_vt_batch("orders", [1, 2], 0)) == [1, 2]
     assert ids(queue.read("orders", 60, 5)) == [1, 2]
     assert work.metrics("orders").queue_length == queue.metrics("orders").queue_length == 3
-    work.create("orders")
-    queue.create("orders")
-    assert work.drop_queue("orders") is True
-    assert queue.drop_queue("orders") is False
+
+
+def test_where_the_functions_are_they_make_and_drop_the_queue(connection, queue):
+    schema.install(connection)
+    work = WorkQueue(connection)
+
+    queue.create("others")
+    work.send("others", 1)
+    assert ids(work.read("others", 30)) == [1]
+    assert queue.drop_queue("others") is True
+    assert queue.drop_queue("orders") is True
+    assert work.drop_queue("orders") is False
+    assert rows(connection, "select proname from pg_proc where proname ~ '^q_'") == []
 
 
 def test_installing_the_tables_twice_does_no_harm_and_over_the_functions_it_is_refused(connection):

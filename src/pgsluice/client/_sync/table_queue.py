@@ -22,7 +22,7 @@ class TableQueue:
     work on one queue at the same time. The statements go to the server as they are, so each connection prepares them
     once. `pgsluice schema install --tables-only` makes the tables that this needs; a later installation without that
     option adds the functions. There is no polling, no fence, no deduplication, no topic and no group: those are
-    functions.
+    functions. So is what keeps reads fast while a transaction somewhere holds a snapshot for minutes.
 
     A queue whose name has upper case letters outside ASCII raises QueueNameError: servers fold them differently.
     """
@@ -39,7 +39,8 @@ class TableQueue:
         """Create a queue and its archive; do nothing when it exists.
 
         The tables belong to the connected role, which must have the right to create tables in schema `pgmq`, as
-        sluice_admin has. Others get the rights on them that the roles sluice_… stand for, where those are.
+        sluice_admin has. The roles sluice_… that there are get their rights on them. Where the functions are installed,
+        they make the queue.
 
         Args:
             queue_name: As for `WorkQueue.create`.
@@ -52,6 +53,8 @@ class TableQueue:
 
     def drop_queue(self, queue_name: str) -> bool:
         """Drop a queue with its messages and its archive; True when it existed.
+
+        Where the functions are installed, they drop it.
 
         Raises:
             QueueNameError: The table belongs to a queue whose name differs in case; it is named.

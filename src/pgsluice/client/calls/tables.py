@@ -15,6 +15,7 @@ from typing import Any, LiteralString, cast
 
 from psycopg import sql
 
+from pgsluice.client.calls import pgmq
 from pgsluice.client.calls.arguments import many_ids, one_id, payloads, point, point_or_now, whole
 from pgsluice.client.calls.call import (
     Call,
@@ -60,6 +61,10 @@ _NOT_IN_NAMES = re.compile(r"\$|;|--|'")
 
 def create(queue_name: str) -> Steps[None]:
     table = _table(queue_name)
+    if (yield _has_functions()):
+        # They need more of a queue than its tables.
+        yield pgmq.create(queue_name)
+        return
     yield _lock(table)
     _check_name(queue_name)
     twins = yield Call(
@@ -95,6 +100,8 @@ def create(queue_name: str) -> Steps[None]:
 
 def drop_queue(queue_name: str) -> Steps[bool]:
     table = _table(queue_name)
+    if (yield _has_functions()):
+        return cast("bool", (yield pgmq.drop_queue(queue_name)))
     yield _lock(table)
     exists = yield Call(
         "select exists (select from pg_catalog.pg_class as c join pg_catalog.pg_namespace as n "
@@ -240,6 +247,10 @@ def set_vt_batch(
 
 def _metrics(queue_name: str, table: str) -> Call[QueueMetrics]:
     return Call(_on(METRICS, table), (queue_name,), lambda rows: QueueMetrics(*rows[0]), queue_name)
+
+
+def _has_functions() -> Call[bool]:
+    return Call("select pg_catalog.to_regprocedure('pgmq.create(text)') is not null", (), scalar)
 
 
 def _lock(table: str) -> Call[None]:
