@@ -128,7 +128,6 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "22P02": PayloadError,  # invalid_text_representation
     "22P05": PayloadError,  # untranslatable_character: \u0000
     "3F000": NotInstalledError,  # invalid_schema_name
-    "42P01": NotInstalledError,  # undefined_table, and none of a queue that the call names
     "42883": NotInstalledError,  # undefined_function
     "42501": PrivilegeError,
     "40001": RetryableError,

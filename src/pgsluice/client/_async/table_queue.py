@@ -62,7 +62,7 @@ class AsyncTableQueue:
 
     async def list_queues(self) -> list[QueueInfo]:
         """Return every queue, by name."""
-        return await self._runner.run(tables.list_queues())
+        return await self._runner.run_steps(tables.list_queues())
 
     async def purge_queue(self, queue_name: str) -> int:
         """Delete every message of a queue, visible or not, and leave its archive; returns how many there were.

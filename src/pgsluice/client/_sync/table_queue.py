@@ -63,7 +63,7 @@ class TableQueue:
 
     def list_queues(self) -> list[QueueInfo]:
         """Return every queue, by name."""
-        return self._runner.run(tables.list_queues())
+        return self._runner.run_steps(tables.list_queues())
 
     def purge_queue(self, queue_name: str) -> int:
         """Delete every message of a queue, visible or not, and leave its archive; returns how many there were.

@@ -53,7 +53,7 @@ from pgsluice.client.calls.tables_sql import (
     SET_VT_BATCH_AT,
 )
 from pgsluice.client.records import Message, QueueInfo, QueueMetrics
-from pgsluice.errors import QueueNameError, ServerError
+from pgsluice.errors import NotInstalledError, QueueNameError, ServerError
 
 NAME_BYTES_MAX = 47
 _NOT_IN_NAMES = re.compile(r"\$|;|--|'")
@@ -61,7 +61,7 @@ _NOT_IN_NAMES = re.compile(r"\$|;|--|'")
 
 def create(queue_name: str) -> Steps[None]:
     table = _table(queue_name)
-    if (yield _has_functions()):
+    if (yield from _has_functions()):
         # They need more of a queue than its tables.
         yield pgmq.create(queue_name)
         return
@@ -100,7 +100,7 @@ def create(queue_name: str) -> Steps[None]:
 
 def drop_queue(queue_name: str) -> Steps[bool]:
     table = _table(queue_name)
-    if (yield _has_functions()):
+    if (yield from _has_functions()):
         return cast("bool", (yield pgmq.drop_queue(queue_name)))
     yield _lock(table)
     exists = yield Call(
@@ -130,8 +130,10 @@ def drop_queue(queue_name: str) -> Steps[bool]:
     return True
 
 
-def list_queues() -> Call[list[QueueInfo]]:
-    return Call(LIST_QUEUES, (), record(QueueInfo))
+def list_queues() -> Steps[list[QueueInfo]]:
+    yield from _has_functions()
+    queues = yield Call(LIST_QUEUES, (), record(QueueInfo))
+    return cast("list[QueueInfo]", queues)
 
 
 def purge_queue(queue_name: str) -> Steps[int]:
@@ -148,6 +150,7 @@ def metrics(queue_name: str) -> Call[QueueMetrics]:
 
 
 def metrics_all() -> Steps[list[QueueMetrics]]:
+    yield from _has_functions()
     # A queue that was broken by hand must not hide the others.
     queues = yield Call(
         "select m.queue_name::text, pg_catalog.substr(c.relname, 3) from pgmq.meta as m "
@@ -249,8 +252,24 @@ def _metrics(queue_name: str, table: str) -> Call[QueueMetrics]:
     return Call(_on(METRICS, table), (queue_name,), lambda rows: QueueMetrics(*rows[0]), queue_name)
 
 
-def _has_functions() -> Call[bool]:
-    return Call("select pg_catalog.to_regprocedure('pgmq.create(text)') is not null", (), scalar)
+def _has_functions() -> Steps[bool]:
+    """Whether more than the tables is installed.
+
+    Raises:
+        NotInstalledError: Nothing is.
+    """
+    (tables, functions) = yield Call(
+        "select pg_catalog.to_regclass('pgmq.meta') is not null, "
+        "pg_catalog.to_regprocedure('pgmq.create(text)') is not null",
+        (),
+        lambda rows: rows[0],
+    )
+    if not tables:
+        raise NotInstalledError(
+            "there is no table pgmq.meta in this database; install with `pgsluice schema install`, or the tables "
+            "alone with `pgsluice schema install --tables-only`"
+        )
+    return cast("bool", functions)
 
 
 def _lock(table: str) -> Call[None]:
