@@ -25,7 +25,8 @@ ABOUT = {
     "sluice": "What neither PGMQ nor PgQ has.",
 }
 PYTHON = (
-    *("WorkQueue", "TableQueue", "EventLog", "QueueWorker", "Ticker", "Retry", "Settings", "Message", "Event"),
+    *("WorkQueue", "TableQueue", "EventLog", "QueueWorker", "Ticker", "Retry", "Settings"),
+    *("Message", "Event"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
 )
 FUNCTIONS = """

@@ -16,7 +16,7 @@ begin
     where c.oid = format('pgmq.%I', v_table)::regclass;
     if incarnation is null then
         raise exception using
-            errcode = 'QU005',
+            errcode = 'QU004',
             message = format('queue %L knows no deduplication keys', queue_name),
             hint = format('set a window with sluice.set_deduplication(%L, ''5 minutes''), or send without a key', queue_name);
     end if;

@@ -2,7 +2,7 @@
 --
 -- Writes: sluice.deduplication_key.
 create or replace function sluice._maintain_deduplication(keys_max integer default 10000)
-returns integer
+returns table (task text, queue_name text, done boolean, detail text)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -26,11 +26,18 @@ begin
       and k.incarnation = expired.incarnation
       and k.key = expired.key;
     get diagnostics v_removed = row_count;
-    return v_removed;
+    if v_removed > 0 then
+        task := 'deduplication';
+        done := true;
+        detail := format(
+            '%s expired keys removed%s', v_removed, case when v_removed >= keys_max then '; the next call goes on' end
+        );
+        return next;
+    end if;
 end;
 $$;
 
 comment on function sluice._maintain_deduplication(integer) is
-    'Remove up to keys_max deduplication keys whose time is over, oldest first; returns how many. Fewer than keys_max: all of them.';
+    'Remove deduplication keys whose time is over, oldest first, at most keys_max; one row for all queues when there were some.';
 revoke execute on function sluice._maintain_deduplication(integer) from public;
 grant execute on function sluice._maintain_deduplication(integer) to sluice_admin;
