@@ -6,6 +6,10 @@ import time
 from collections.abc import Callable
 
 import psycopg
+import pytest
+
+# Runs a test of the client on the functions, and on plain tables in a database that has none: see client/conftest.py.
+on_functions_and_tables = pytest.mark.parametrize("mode", ["functions", "tables"])
 
 
 def rows(connection: psycopg.Connection, query: str, *parameters: object) -> list[tuple]:

@@ -28,8 +28,8 @@ ABOUT = {
     "legacy": "PGMQ 0.20's names over the same queues, in schema `public`: `pgsluice schema install --with legacy`.",
 }
 PYTHON = (
-    *("WorkQueue", "EventLog", "QueueWorker", "Listener", "AsyncListener", "Subscription"),
-    *("Notifier", "Ticker", "Retry", "Settings", "Message", "Event"),
+    *("WorkQueue", "TableQueue", "EventLog", "QueueWorker", "Listener", "AsyncListener"),
+    *("Subscription", "Notifier", "Ticker", "Retry", "Settings", "Message", "Event"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
 )
 FUNCTIONS = """
@@ -84,9 +84,9 @@ def python_page() -> str:
     """The public classes; the async forms have the same methods, awaited."""
     lines = [
         NOTE,
-        "# Python\n\n`AsyncWorkQueue` and `AsyncEventLog` have the same methods as `WorkQueue` and ",
+        "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue` and `AsyncEventLog` have the same methods as `WorkQueue`, ",
     ]
-    lines.append("`EventLog`, awaited.\n")
+    lines.append("`TableQueue` and `EventLog`, awaited.\n")
     for name in PYTHON:
         kind = getattr(pgsluice, name)
         lines.append(f"\n## `{name}`\n\n```text\n{inspect.getdoc(kind)}\n```\n")

@@ -77,6 +77,10 @@ class QueueNotFoundError(SluiceError):
     """The work queue does not exist."""
 
 
+class DeduplicationOffError(SluiceError):
+    """A message was sent with a key to a queue that knows no keys; nothing was sent."""
+
+
 class LogNotFoundError(SluiceError):
     """The event log does not exist."""
 
@@ -108,6 +112,8 @@ class ServerError(SluiceError):
 _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "QU001": QueueNameError,
     "QU002": QueueNameError,
+    "QU003": QueueNotFoundError,
+    "QU004": DeduplicationOffError,
     "QU005": QueueNotFoundError,
     "PQ001": LogNotFoundError,
     "PQ002": ConsumerNotFoundError,

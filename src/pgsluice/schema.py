@@ -68,8 +68,39 @@ def install(connection: psycopg.Connection[Any], *, legacy: bool = False) -> tup
         for migration in pending:
             run(connection, migration.sql)
             run(connection, ledger_row(migration))
-        for text in functions(legacy=legacy):
+        for text in (*functions(legacy=legacy), read("readers.sql")):
             run(connection, text)
+        run(connection, read("end.sql"))
+    return tuple(migration.version for migration in pending)
+
+
+def install_tables(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    """Install what a `TableQueue` works on, and no function; twice does no harm.
+
+    That is schema `pgmq` with its tables and types, and the ledger, so that `install` later adds the rest.
+
+    Args:
+        connection: As for `install`.
+
+    Returns:
+        The versions of the migrations that ran, in order; empty when all of them had run before.
+
+    Raises:
+        SchemaError: As for `install`, or the functions are installed already. Nothing was changed.
+        PrivilegeError: As for `install`.
+    """
+    _check_server(connection)
+    if any(not version.startswith("pgmq/") for version in installed_versions(connection)):
+        raise SchemaError(
+            "the functions are installed in this database, and need their tables whole; bring both to this "
+            "release with `pgsluice schema upgrade`"
+        )
+    with _translated(), connection.transaction():
+        run(connection, read("begin.sql"))
+        pending = [m for m in _pending(connection, legacy=False) if m.version.startswith("pgmq/")]
+        for migration in pending:
+            run(connection, migration.sql)
+            run(connection, ledger_row(migration))
         run(connection, read("end.sql"))
     return tuple(migration.version for migration in pending)
 
@@ -107,6 +138,7 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
         run(connection, read("begin.sql"))
         adoption.take_over(connection, _pending(connection, legacy=False))
         adoption.forget(connection)
+        run(connection, read("readers.sql"))
         run(connection, read("end.sql"))
     return found.steps
 
@@ -238,7 +270,7 @@ def print_sql(*, legacy: bool = False) -> str:
     ]
     for migration in _migrations(legacy=legacy):
         parts += [migration.sql, ledger_row(migration)]
-    return "\n".join([*parts, *functions(legacy=legacy), read("end.sql")])
+    return "\n".join([*parts, *functions(legacy=legacy), read("readers.sql"), read("end.sql")])
 
 
 def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:

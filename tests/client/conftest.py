@@ -1,7 +1,7 @@
 """One suite for the sync and the async clients: an adapter makes both blocking.
 
 The tests share one database, each with queues and logs of its own names; those that look at all of them
-have a database of their own.
+have a database of their own. Some run on the functions and on plain tables: see `mode`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,30 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
 import psycopg_pool
 import pytest
 
-from pgsluice import AsyncEventLog, AsyncWorkQueue, EventLog, WorkQueue
+from pgsluice import (
+    AsyncEventLog,
+    AsyncTableQueue,
+    AsyncWorkQueue,
+    EventLog,
+    TableQueue,
+    WorkQueue,
+    schema,
+)
 
 _names = itertools.count(1)
+QUEUES = {
+    ("sync", "functions"): WorkQueue,
+    ("sync", "tables"): TableQueue,
+    ("async", "functions"): AsyncWorkQueue,
+    ("async", "tables"): AsyncTableQueue,
+}
 # Not the default of the test server, so that a change of it would show.
 SYNCHRONOUS_COMMIT = "local"
 
@@ -49,8 +63,8 @@ class Clients:
         source: The connection or pool they work on; its methods block too.
     """
 
-    def __init__(self, style: str, source: Any, run: Any) -> None:
-        kinds = (AsyncWorkQueue, AsyncEventLog) if style == "async" else (WorkQueue, EventLog)
+    def __init__(self, style: str, mode: str, source: Any, run: Any) -> None:
+        kinds = (QUEUES[style, mode], AsyncEventLog if style == "async" else EventLog)
         self.queue, self.log = (Blocking(kind(source), run) for kind in kinds)
         self.source = Blocking(source, run)
         self._run = run
@@ -73,8 +87,9 @@ class Clients:
 class Maker:
     """Opens connections and pools of one style, and closes them in the end."""
 
-    def __init__(self, style: str) -> None:
+    def __init__(self, style: str, mode: str) -> None:
         self.style = style
+        self.mode = mode
         self._runner = asyncio.Runner() if style == "async" else None
         self._sources: list[Any] = []
 
@@ -117,7 +132,7 @@ class Maker:
 
     def _made(self, source: Any) -> Clients:
         self._sources.append(source)
-        return Clients(self.style, source, self.run)
+        return Clients(self.style, self.mode, source, self.run)
 
     @staticmethod
     async def _open_async_pool(url: str, arguments: dict[str, Any]) -> Any:
@@ -130,10 +145,19 @@ async def _awaited(result: Any) -> Any:
     return await result
 
 
+@pytest.fixture
+def mode() -> str:
+    """What the work queue client stands on: `functions`, or `tables` in a database that has no function of ours.
+
+    `support.on_functions_and_tables` makes a test, or the tests of a file, run on both.
+    """
+    return "functions"
+
+
 @pytest.fixture(params=["sync", "async"])
-def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
+def make(request: pytest.FixtureRequest, mode: str) -> Iterator[Maker]:
     """Opens what a test needs, in each style in turn."""
-    maker = Maker(request.param)
+    maker = Maker(request.param, mode)
     try:
         yield maker
     finally:
@@ -141,11 +165,44 @@ def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
 
 
 @pytest.fixture(scope="module")
-def shared_url(server_18: Any) -> Iterator[str]:
-    """A database with the schemas, for all tests of a file."""
-    name = f"client_{next(_names)}"
+def urls(server_18: Any) -> Iterator[Callable[[str], str]]:
+    """The databases that all tests of a file share, one for each mode."""
     with psycopg.connect(server_18.url(), autocommit=True) as connection:
+        names: dict[str, str] = {}
+
+        def url(mode: str) -> str:
+            if mode not in names:
+                names[mode] = f"client_{next(_names)}"
+                new_database(connection, server_18, names[mode], mode)
+            return server_18.url(names[mode])
+
+        yield url
+        for name in names.values():
+            connection.execute(f"drop database {name} with (force)")
+
+
+def new_database(connection: psycopg.Connection, server: Any, name: str, mode: str) -> None:
+    """Create a database with the functions, or with nothing but tables."""
+    if mode == "functions":
         connection.execute(f"create database {name} template sluice_template")
+        return
+    connection.execute(f"create database {name} template template0")
+    with psycopg.connect(server.url(name)) as inside:
+        schema.install_tables(inside)
+
+
+@pytest.fixture
+def shared_url(urls: Callable[[str], str], mode: str) -> str:
+    """A database for all tests of a file."""
+    return urls(mode)
+
+
+@pytest.fixture
+def own_url(server_18: Any, mode: str) -> Iterator[str]:
+    """A database of the test's own."""
+    name = f"own_{next(_names)}"
+    with psycopg.connect(server_18.url(), autocommit=True) as connection:
+        new_database(connection, server_18, name, mode)
         yield server_18.url(name)
         connection.execute(f"drop database {name} with (force)")
 
@@ -172,10 +229,10 @@ def caller(make: Maker, shared_url: str) -> Clients:
 
 
 @pytest.fixture
-def queue_name(observer: psycopg.Connection) -> str:
+def queue_name(observer: psycopg.Connection, mode: str) -> str:
     """A queue of this test's own."""
     name = f"orders_{next(_names)}"
-    observer.execute("select pgmq.create(%s)", [name])
+    QUEUES["sync", mode](observer).create(name)
     return name
 
 

@@ -20,7 +20,7 @@ from pgsluice.errors import (
     ServerError,
     translate,
 )
-from support import wait_until
+from support import on_functions_and_tables, wait_until
 
 SECRET = "s3cr3t-w0rd"
 
@@ -64,6 +64,22 @@ def test_a_database_without_the_schema_is_named_as_such_with_the_way_out(make, b
         call(clients)
 
 
+@pytest.mark.parametrize("mode", ["tables"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda clients: clients.queue.create("q"),
+        lambda clients: clients.queue.list_queues(),
+        lambda clients: clients.queue.metrics_all(),
+    ],
+)
+def test_without_the_tables_that_a_table_queue_needs_the_schema_is_named_too(make, bare_url, call):
+    clients = make.pool(bare_url)
+
+    with pytest.raises(NotInstalledError, match="pgsluice schema install"):
+        call(clients)
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -96,6 +112,7 @@ def stranger(observer):
     observer.execute("drop role stranger")
 
 
+@on_functions_and_tables
 def test_a_writer_may_send_and_not_read(make, shared_url, stranger, queue_name, observer):
     observer.execute("grant sluice_writer to stranger")
     clients = make.connection(shared_url, autocommit=True, user=stranger)
@@ -146,6 +163,7 @@ def test_a_wrong_password_is_a_failed_connection_and_is_not_shown(tcp_server):
     assert password not in shown
 
 
+@on_functions_and_tables
 def test_a_session_that_the_server_ends_is_a_failed_connection(make, shared_url, observer):
     clients = make.connection(shared_url, autocommit=True)
     pid = clients.value("select pg_backend_pid()")
@@ -162,6 +180,7 @@ def test_a_session_that_the_server_ends_is_a_failed_connection(make, shared_url,
             clients.queue.list_queues()
 
 
+@on_functions_and_tables
 def test_a_pool_replaces_a_session_that_the_server_ended(make, shared_url, observer):
     clients = make.pool(shared_url)
     clients.queue.list_queues()

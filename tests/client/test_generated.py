@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pgsluice import AsyncEventLog, AsyncWorkQueue, EventLog, WorkQueue
+from pgsluice import (
+    AsyncEventLog,
+    AsyncTableQueue,
+    AsyncWorkQueue,
+    EventLog,
+    TableQueue,
+    WorkQueue,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +32,8 @@ def test_the_sync_clients_are_what_the_generator_writes():
 
 
 @pytest.mark.parametrize(
-    ("sync", "asynchronous"), [(WorkQueue, AsyncWorkQueue), (EventLog, AsyncEventLog)]
+    ("sync", "asynchronous"),
+    [(WorkQueue, AsyncWorkQueue), (TableQueue, AsyncTableQueue), (EventLog, AsyncEventLog)],
 )
 def test_both_have_the_same_documented_methods(sync, asynchronous):
     def public(kind):

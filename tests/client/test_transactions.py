@@ -7,7 +7,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from pgsluice.errors import LogStateError, QueueNotFoundError, RetryableError
-from support import rows, value
+from support import on_functions_and_tables, rows, value
 
 SHOW = "show synchronous_commit"
 
@@ -29,6 +29,7 @@ def lengths(observer, queue_name):
     )
 
 
+@on_functions_and_tables
 @pytest.mark.parametrize(("end", "there"), [("commit", 1), ("rollback", 0)])
 def test_a_message_and_a_business_row_are_written_together_or_not_at_all(
     caller, queue_name, business, observer, end, there
@@ -43,11 +44,13 @@ def test_a_message_and_a_business_row_are_written_together_or_not_at_all(
     assert value(observer, "select count(*) from business") == there
 
 
+@on_functions_and_tables
 @pytest.mark.parametrize(("end", "left"), [("commit", (0, 1)), ("rollback", (1, 0))])
 def test_an_archived_message_and_a_business_row_are_written_together_or_not_at_all(
     caller, queue_name, business, observer, end, left
 ):
-    observer.execute("select pgmq.send(%s, '1'::jsonb)", [queue_name])
+    caller.queue.send(queue_name, 1)
+    caller.source.commit()
 
     (message,) = caller.queue.read(queue_name, 60)
     caller.source.execute("insert into business values ('a')")
@@ -77,8 +80,9 @@ def test_a_finished_batch_and_a_business_row_are_written_together_or_not_at_all(
     assert value(observer, last_tick, log_name) == 1 + there
 
 
-def test_no_method_ends_the_callers_transaction(caller, queue_name, log_name, observer):
-    other_queue, other_log = f"{queue_name}_mine", f"{log_name}_mine"
+@on_functions_and_tables
+def test_no_method_of_a_queue_ends_the_callers_transaction(caller, queue_name, observer):
+    other_queue = f"{queue_name}_mine"
     xid = caller.value("select pg_current_xact_id()::text")
 
     caller.queue.create(other_queue)
@@ -90,7 +94,33 @@ def test_no_method_ends_the_callers_transaction(caller, queue_name, log_name, ob
     caller.queue.delete_batch(other_queue, [2])
     caller.queue.archive(other_queue, 3)
     caller.queue.metrics(other_queue)
+    caller.queue.metrics_all()
     caller.queue.purge_queue(other_queue)
+
+    assert caller.value("select pg_current_xact_id()::text") == xid
+    assert status(caller) == TransactionStatus.INTRANS
+    seen = "select count(*) from pgmq.meta where queue_name = %s"
+    assert value(observer, seen, other_queue) == 0
+    caller.source.rollback()
+    assert value(observer, seen, other_queue) == 0
+
+
+@on_functions_and_tables
+def test_a_queue_that_is_dropped_is_there_again_after_a_rollback(caller, queue_name, observer):
+    caller.queue.send(queue_name, 1)
+    caller.source.commit()
+
+    assert caller.queue.drop_queue(queue_name) is True
+    caller.source.rollback()
+
+    assert lengths(observer, queue_name) == (1, 0)
+    assert [queue.queue_name for queue in caller.queue.list_queues()].count(queue_name) == 1
+
+
+def test_no_method_of_a_log_ends_the_callers_transaction(caller, log_name, observer):
+    other_log = f"{log_name}_mine"
+    xid = caller.value("select pg_current_xact_id()::text")
+
     caller.log.create_queue(other_log)
     caller.log.register_consumer(other_log, "c")
     caller.log.insert_event(other_log, "t", "x")
@@ -99,13 +129,11 @@ def test_no_method_ends_the_callers_transaction(caller, queue_name, log_name, ob
 
     assert caller.value("select pg_current_xact_id()::text") == xid
     assert status(caller) == TransactionStatus.INTRANS
-    seen = "select count(*) from pgmq.meta where queue_name = %s"
-    assert value(observer, seen, other_queue) == 0
     caller.source.rollback()
-    assert value(observer, seen, other_queue) == 0
     assert rows(observer, "select * from pgq.get_queue_info(%s)", other_log) == []
 
 
+@on_functions_and_tables
 def test_an_error_leaves_the_callers_transaction_to_the_caller(caller, queue_name, observer):
     caller.queue.send(queue_name, "a")
 
@@ -117,6 +145,7 @@ def test_an_error_leaves_the_callers_transaction_to_the_caller(caller, queue_nam
     assert lengths(observer, queue_name) == (0, 0)
 
 
+@on_functions_and_tables
 def test_in_the_callers_transaction_a_claim_leaves_synchronous_commit_alone(caller, queue_name):
     caller.queue.send(queue_name, "a")
     assert caller.value(SHOW) == "local"
@@ -148,6 +177,7 @@ def commits(observer, queue_name):
     )
 
 
+@on_functions_and_tables
 def test_on_a_pool_only_the_claim_commits_asynchronously(make, shared_url, queue_name, commits):
     clients = make.pool(shared_url, options="-c synchronous_commit=local")
 
@@ -158,6 +188,7 @@ def test_on_a_pool_only_the_claim_commits_asynchronously(make, shared_url, queue
     assert commits() == [("INSERT", "local"), ("UPDATE", "off"), ("DELETE", "local")]
 
 
+@on_functions_and_tables
 def test_on_a_pool_the_connection_has_its_own_setting_again_after_a_claim(
     make, shared_url, queue_name
 ):
@@ -168,6 +199,7 @@ def test_on_a_pool_the_connection_has_its_own_setting_again_after_a_claim(
     assert clients.value(SHOW) == "local"
 
 
+@on_functions_and_tables
 def test_on_a_pool_an_error_leaves_a_connection_that_works(make, shared_url, queue_name):
     clients = make.pool(shared_url)
 
@@ -189,6 +221,7 @@ def test_a_log_is_not_ticked_with_a_snapshot_from_the_start_of_a_transaction(
         caller.log.ticker(log_name)
 
 
+@on_functions_and_tables
 def test_a_lock_that_cannot_be_had_in_time_is_worth_another_try(
     make, shared_url, queue_name, observer
 ):

@@ -1,4 +1,4 @@
-"""Every method of the work queue clients, sync and async, on a pool and on a connection."""
+"""Every method of the work queue clients, sync and async, on a pool and on a connection, on functions and on tables."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from psycopg.rows import dict_row
 from pgsluice import Message, QueueInfo, QueueMetrics
 from pgsluice.client.calls.payload import DEPTH_MAX
 from pgsluice.errors import ArgumentError, PayloadError, QueueNameError, QueueNotFoundError
-from support import rows, value, wait_until
+from support import on_functions_and_tables, rows, value, wait_until
 
 WEBHOOKS = Path(__file__).parents[2].parent / "shared" / "data" / "github-webhooks.jsonl.gz"
 SOON = timedelta(seconds=30)
+
+pytestmark = on_functions_and_tables
 
 
 def test_a_queue_is_created_once_and_dropped_once(clients, queue_name):
@@ -29,8 +31,8 @@ def test_a_queue_is_created_once_and_dropped_once(clients, queue_name):
     assert clients.queue.drop_queue(other) is False
 
 
-def test_all_queues_are_listed_and_measured_by_name(make, database_18):
-    queue = make.pool(database_18.url).queue
+def test_all_queues_are_listed_and_measured_by_name(make, own_url):
+    queue = make.pool(own_url).queue
     assert queue.list_queues() == []
     assert queue.metrics_all() == []
     for name in ("b", "A", "c"):
@@ -195,37 +197,6 @@ def test_metrics_count_what_is_there_and_what_a_read_would_find(clients, queue_n
     assert metrics.default_partition_length is None
 
 
-def test_a_claim_can_be_rejected_while_it_is_current(clients, queue_name, observer):
-    clients.queue.send_batch(queue_name, ["bad", "good"], headers=[{"h": 1}, None])
-    first, second = clients.queue.read(queue_name, 60, 2)
-
-    assert clients.queue.reject(queue_name, first.msg_id, first.read_ct, "broken", "trace") is True
-    assert clients.queue.reject(queue_name, first.msg_id, first.read_ct, "broken") is False
-    stale = second.read_ct - 1
-    assert clients.queue.reject(queue_name, second.msg_id, stale, "broken") is False
-
-    dead = rows(
-        observer,
-        "select msg_id, read_ct, message, headers, reason, error from sluice.dead_letter where queue_name = %s",
-        queue_name,
-    )
-    assert dead == [(1, 1, "bad", {"h": 1}, "broken", "trace")]
-    assert rows(observer, f"select msg_id from pgmq.q_{queue_name}") == [(2,)]
-
-
-def test_a_claim_can_be_given_back_while_it_is_current(clients, queue_name):
-    clients.queue.send(queue_name, "x")
-    (claim,) = clients.queue.read(queue_name, 60)
-
-    assert clients.queue.release(queue_name, claim.msg_id, claim.read_ct - 1) is False
-    assert clients.queue.read(queue_name, 60) == []
-    assert clients.queue.release(queue_name, claim.msg_id, claim.read_ct) is True
-    (again,) = clients.queue.read(queue_name, 60)
-    assert again.read_ct == 2
-    assert clients.queue.release(queue_name, again.msg_id, again.read_ct, delay=60) is True
-    assert clients.queue.read(queue_name, 60) == []
-
-
 UNKNOWN = [
     ("send", [1]),
     ("send_batch", [[1]]),
@@ -239,8 +210,6 @@ UNKNOWN = [
     ("set_vt_batch", [[1], 1]),
     ("purge_queue", []),
     ("metrics", []),
-    ("reject", [1, 1, "reason"]),
-    ("release", [1, 1]),
 ]
 
 

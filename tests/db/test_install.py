@@ -6,8 +6,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
 from pgsluice import schema
+from pgsluice.cli.main import cli
 from pgsluice.errors import NotInstalledError, SchemaError
 from support import rows, value
 
@@ -95,6 +97,23 @@ def test_the_callers_role_and_settings_are_given_back(empty_database):
             == before
         )
         assert value(connection, "show check_function_bodies") == "on"
+
+
+def test_the_command_installs_the_tables_alone_and_then_the_rest(empty_database):
+    functions = "select count(*) from pg_proc where pronamespace = 'pgmq'::regnamespace"
+    command = ["schema", "install", "--dsn", empty_database.url]
+
+    alone = CliRunner().invoke(cli, [*command, "--tables-only"])
+    assert (alone.exit_code, alone.output.splitlines()[0]) == (0, "ran migration pgmq/0001_queues")
+    with empty_database.connect() as connection:
+        assert value(connection, functions) == 0
+
+    rest = CliRunner().invoke(cli, command)
+    assert rest.exit_code == 0
+    assert "pgmq/0001_queues" not in rest.output
+    with empty_database.connect() as connection:
+        assert value(connection, functions) > 40
+        assert schema.verify(connection) == ()
 
 
 def test_psql_with_the_printed_file_gives_the_same_catalog(empty_database, connection, tmp_path):

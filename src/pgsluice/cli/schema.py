@@ -30,10 +30,23 @@ def schema() -> None:
 @schema.command()
 @dsn_option
 @_with_option
-def install(dsn: str | None, extras: tuple[str, ...]) -> None:
-    """Install into a database, or bring it to this release; twice does no harm."""
+@click.option(
+    "--tables-only",
+    is_flag=True,
+    help="Only the tables that a TableQueue works on, and no function.",
+)
+def install(dsn: str | None, extras: tuple[str, ...], tables_only: bool) -> None:
+    """Install into a database, or bring it to this release; twice does no harm.
+
+    After --tables-only, an installation without it adds the rest.
+    """
+    if tables_only and extras:
+        raise click.UsageError("--tables-only installs no function, so it takes no --with")
     with connect(resolve(dsn)) as connection:
-        _say_what_ran(installer.install(connection, legacy="legacy" in extras))
+        if tables_only:
+            _say_what_ran(installer.install_tables(connection))
+        else:
+            _say_what_ran(installer.install(connection, legacy="legacy" in extras))
 
 
 @schema.command()

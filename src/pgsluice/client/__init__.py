@@ -5,11 +5,14 @@ runs in the caller's transaction and never commits.
 """
 
 from pgsluice.client._async.event_log import AsyncEventLog
+from pgsluice.client._async.table_queue import AsyncTableQueue
 from pgsluice.client._async.work_queue import AsyncWorkQueue
 from pgsluice.client._sync.event_log import EventLog
+from pgsluice.client._sync.table_queue import TableQueue
 from pgsluice.client._sync.work_queue import WorkQueue
 from pgsluice.client.records import (
     ArchiveRetention,
+    ClaimOutcome,
     ConsumerInfo,
     DeadLetter,
     Event,
@@ -32,7 +35,9 @@ from pgsluice.client.records import (
 __all__ = [
     "ArchiveRetention",
     "AsyncEventLog",
+    "AsyncTableQueue",
     "AsyncWorkQueue",
+    "ClaimOutcome",
     "ConsumerInfo",
     "DeadLetter",
     "Event",
@@ -50,6 +55,7 @@ __all__ = [
     "Replayed",
     "RoutingMatch",
     "StoredMessage",
+    "TableQueue",
     "TopicBinding",
     "WorkQueue",
 ]

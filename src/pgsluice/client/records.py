@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,20 @@ class Message:
     vt: datetime
     message: Any
     headers: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimOutcome:
+    """What became of a claim that was to be settled.
+
+    Attributes:
+        msg_id: The message.
+        outcome: `done`; `stale`: somebody has claimed the message since, and keeps it; `gone`: it is not in the queue
+            any more: acknowledged before, by this or another claim. To a retry after a lost reply, `gone` is fine.
+    """
+
+    msg_id: int
+    outcome: Literal["done", "stale", "gone"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,3 +15,14 @@ def test_a_claim_that_is_over_releases_nothing(connection, claimed):
 
     assert value(connection, "select sluice.release('orders', %s, %s)", *claimed) is False
     assert rows(connection, "select * from pgmq.read('orders', 30, 1)") == []
+
+
+def test_several_messages_are_given_back_at_once(connection, claimed):
+    connection.execute("select pgmq.send('orders', '2'::jsonb)")
+    connection.execute("select pgmq.read('orders', 30, 1)")
+
+    outcomes = rows(connection, "select * from sluice.release('orders', array[2, 1], array[1, 1])")
+
+    assert outcomes == [(2, "done"), (1, "done")]
+    again = rows(connection, "select msg_id, read_ct from pgmq.read('orders', 30, 9)")
+    assert again == [(1, 2), (2, 2)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
-from pgsluice.client.calls import Call
+from pgsluice.client.calls import Call, Steps
 from pgsluice.errors import translate
 
 Result = TypeVar("Result")
@@ -36,8 +36,44 @@ class AsyncRunner:
         except psycopg.Error as error:
             raise translate(error, queue_name=call.queue_name) from error
 
+    async def run_steps(self, steps: Steps[Result]) -> Result:
+        """Run calls one after the other, each with the result of the one before; all of them or none.
+
+        Raises:
+            SluiceError: As for `run`, or what a step makes of a result.
+        """
+        try:
+            if isinstance(self._source, AsyncConnectionPool):
+                async with self._source.connection() as connection:
+                    return await _execute_steps(connection, steps)
+            return await _execute_steps(self._source, steps)
+        except psycopg.Error as error:  # of the pool, or of the end of the transaction
+            raise translate(error) from error
+
+
+async def _execute_steps(connection: AsyncConnection[Any], steps: Steps[Result]) -> Result:
+    if connection.autocommit:
+        async with connection.transaction():
+            return await _execute_each(connection, steps)
+    # Without autocommit the transaction is the caller's, also if these begin it: psycopg's block would commit it.
+    return await _execute_each(connection, steps)
+
+
+async def _execute_each(connection: AsyncConnection[Any], steps: Steps[Result]) -> Result:
+    result: Any = None
+    while True:
+        try:
+            call = steps.send(result)
+        except StopIteration as end:
+            return cast("Result", end.value)
+        try:
+            result = await _execute(connection, call, call.sql)
+        except psycopg.Error as error:
+            raise translate(error, queue_name=call.queue_name) from error
+
 
 async def _execute(connection: AsyncConnection[Any], call: Call[Result], sql: Any) -> Result:
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(sql, call.parameters)
-        return call.read_rows(await cursor.fetchall())
+        # No row number: a statement without a result. The description would tell too, and costs a tenth of a call.
+        return call.read_rows(() if cursor.rownumber is None else await cursor.fetchall())

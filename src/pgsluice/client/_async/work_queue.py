@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.archives import AsyncArchives
+from pgsluice.client._async.claims import AsyncClaims
 from pgsluice.client._async.groups import AsyncGroupReaders
 from pgsluice.client._async.partitions import AsyncPartitions
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._async.topics import AsyncTopics
-from pgsluice.client.calls import notify, pgmq, sluice
+from pgsluice.client.calls import deduplication, notify, pgmq
 from pgsluice.client.records import (
     Message,
     NotifyThrottle,
@@ -23,7 +24,7 @@ from pgsluice.client.records import (
 )
 
 
-class AsyncWorkQueue(AsyncArchives, AsyncGroupReaders, AsyncPartitions, AsyncTopics):
+class AsyncWorkQueue(AsyncArchives, AsyncClaims, AsyncGroupReaders, AsyncPartitions, AsyncTopics):
     """Send, claim and acknowledge messages of work queues.
 
     Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that
@@ -124,8 +125,12 @@ class AsyncWorkQueue(AsyncArchives, AsyncGroupReaders, AsyncPartitions, AsyncTop
         *,
         headers: Any = None,
         delay: int | datetime | None = None,
+        deduplication_key: str | None = None,
     ) -> int:
         """Append one message.
+
+        Where the reply of the server is lost, the message may have been stored or not. Sent again with the same key, it
+        is stored once.
 
         Args:
             queue_name: An existing queue.
@@ -133,17 +138,24 @@ class AsyncWorkQueue(AsyncArchives, AsyncGroupReaders, AsyncPartitions, AsyncTop
             headers: A JSON object beside it, or None.
             delay: Seconds until it becomes visible, 0 or more, or the time when it does (with a time zone). None: at
                 once.
+            deduplication_key: 1 to 1,024 bytes: a message whose key was sent within the window of `set_deduplication`
+                is not stored, whether the first one is still in the queue or not. None: stored in any case.
 
         Returns:
-            Its msg_id.
+            Its msg_id, or that of the message that was first sent with its key.
 
         Raises:
             PayloadError: The message is not JSON that PostgreSQL can store; the place is named. Nothing was sent.
-            ArgumentError: The delay is negative, not whole, or a time without a zone. Nothing was sent.
+            ArgumentError: The delay is negative, not whole, or a time without a zone, or the key is too long. Nothing
+                was sent.
+            DeduplicationOffError: There is a key, and the queue has no window. Nothing was sent.
+            RetryableError: In a transaction above READ COMMITTED, another one has sent the key at the same time.
 
-        Source: PGMQ 1.13.0 `pgmq.send`.
+        Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`.
         """
-        return await self._runner.run(pgmq.send(queue_name, message, headers, delay))
+        return await self._runner.run(
+            deduplication.send(queue_name, message, headers, delay, deduplication_key)
+        )
 
     async def send_batch(
         self,
@@ -152,6 +164,7 @@ class AsyncWorkQueue(AsyncArchives, AsyncGroupReaders, AsyncPartitions, AsyncTop
         *,
         headers: Sequence[Any] | None = None,
         delay: int | datetime | None = None,
+        deduplication_keys: Sequence[str | None] | None = None,
     ) -> list[int]:
         """Append messages in one statement: all or none.
 
@@ -160,17 +173,37 @@ class AsyncWorkQueue(AsyncArchives, AsyncGroupReaders, AsyncPartitions, AsyncTop
             messages: One or more, each as for `send`.
             headers: One for each message, or None.
             delay: As for `send`, for all of them.
+            deduplication_keys: One for each message, each as for `send`, or None. Of equal keys the first is stored.
 
         Returns:
-            Their msg_ids, in the order of the messages, rising.
+            Their msg_ids, in the order of the messages; rising without keys.
 
         Raises:
             PayloadError: As for `send`; the position is named. Nothing was sent.
-            ArgumentError: There are no messages, another number of headers, or as for `send`. Nothing was sent.
+            ArgumentError: There are no messages, another number of headers or keys, or as for `send`. Nothing was sent.
+            DeduplicationOffError: As for `send`.
+            RetryableError: As for `send`.
 
-        Source: PGMQ 1.13.0 `pgmq.send_batch`.
+        Source: PGMQ 1.13.0 `pgmq.send_batch`; with keys `sluice.send_batch`.
         """
-        return await self._runner.run(pgmq.send_batch(queue_name, messages, headers, delay))
+        return await self._runner.run(
+            deduplication.send_batch(queue_name, messages, headers, delay, deduplication_keys)
+        )
+
+    async def set_deduplication(self, queue_name: str, window: timedelta | None) -> None:
+        """Let a queue know the deduplication keys of what is sent.
+
+        Args:
+            queue_name: An existing queue.
+            window: How long a key is known, from its sending on; that of keys sent before stays. None: the queue takes
+                no keys any more, and forgets those it knew.
+
+        Raises:
+            ArgumentError: The window is not positive.
+
+        Source: `sluice.set_deduplication`.
+        """
+        await self._runner.run(deduplication.set_deduplication(queue_name, window))
 
     async def read(
         self,
@@ -325,41 +358,6 @@ class AsyncWorkQueue(AsyncArchives, AsyncGroupReaders, AsyncPartitions, AsyncTop
         Source: PGMQ 1.13.0 `pgmq.set_vt`.
         """
         return await self._runner.run(pgmq.set_vt_batch(queue_name, msg_ids, vt))
-
-    async def reject(
-        self, queue_name: str, msg_id: int, read_ct: int, reason: str, error: str | None = None
-    ) -> bool:
-        """Move a claimed message to the dead letters, if the claim is still current.
-
-        Args:
-            queue_name: An existing queue.
-            msg_id: The message.
-            read_ct: As the claim returned it; together they name the claim.
-            reason: Why it is given up, in a word or two.
-            error: The error, with its trace.
-
-        Returns:
-            False when somebody has claimed, archived or deleted it since. Then nothing was changed.
-
-        Source: `sluice.reject`.
-        """
-        return await self._runner.run(sluice.reject(queue_name, msg_id, read_ct, reason, error))
-
-    async def release(self, queue_name: str, msg_id: int, read_ct: int, *, delay: int = 0) -> bool:
-        """Give a claimed message back, if the claim is still current.
-
-        Args:
-            queue_name: An existing queue.
-            msg_id: The message.
-            read_ct: As the claim returned it; together they name the claim.
-            delay: Seconds until it becomes visible, 0 or more.
-
-        Returns:
-            False when somebody has claimed, archived or deleted it since. Then nothing was changed.
-
-        Source: `sluice.release`.
-        """
-        return await self._runner.run(sluice.release(queue_name, msg_id, read_ct, delay))
 
     async def enable_notify_insert(
         self, queue_name: str, *, throttle_interval_ms: int = 250

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg import Connection
 from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
-from pgsluice.client.calls import Call
+from pgsluice.client.calls import Call, Steps
 from pgsluice.errors import translate
 
 Result = TypeVar("Result")
@@ -37,8 +37,44 @@ class Runner:
         except psycopg.Error as error:
             raise translate(error, queue_name=call.queue_name) from error
 
+    def run_steps(self, steps: Steps[Result]) -> Result:
+        """Run calls one after the other, each with the result of the one before; all of them or none.
+
+        Raises:
+            SluiceError: As for `run`, or what a step makes of a result.
+        """
+        try:
+            if isinstance(self._source, ConnectionPool):
+                with self._source.connection() as connection:
+                    return _execute_steps(connection, steps)
+            return _execute_steps(self._source, steps)
+        except psycopg.Error as error:  # of the pool, or of the end of the transaction
+            raise translate(error) from error
+
+
+def _execute_steps(connection: Connection[Any], steps: Steps[Result]) -> Result:
+    if connection.autocommit:
+        with connection.transaction():
+            return _execute_each(connection, steps)
+    # Without autocommit the transaction is the caller's, also if these begin it: psycopg's block would commit it.
+    return _execute_each(connection, steps)
+
+
+def _execute_each(connection: Connection[Any], steps: Steps[Result]) -> Result:
+    result: Any = None
+    while True:
+        try:
+            call = steps.send(result)
+        except StopIteration as end:
+            return cast("Result", end.value)
+        try:
+            result = _execute(connection, call, call.sql)
+        except psycopg.Error as error:
+            raise translate(error, queue_name=call.queue_name) from error
+
 
 def _execute(connection: Connection[Any], call: Call[Result], sql: Any) -> Result:
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(sql, call.parameters)
-        return call.read_rows(cursor.fetchall())
+        # No row number: a statement without a result. The description would tell too, and costs a tenth of a call.
+        return call.read_rows(() if cursor.rownumber is None else cursor.fetchall())

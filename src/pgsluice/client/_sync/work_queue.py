@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client._sync.archives import Archives
+from pgsluice.client._sync.claims import Claims
 from pgsluice.client._sync.groups import GroupReaders
 from pgsluice.client._sync.partitions import Partitions
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client._sync.topics import Topics
-from pgsluice.client.calls import notify, pgmq, sluice
+from pgsluice.client.calls import deduplication, notify, pgmq
 from pgsluice.client.records import (
     Message,
     NotifyThrottle,
@@ -24,7 +25,7 @@ from pgsluice.client.records import (
 )
 
 
-class WorkQueue(Archives, GroupReaders, Partitions, Topics):
+class WorkQueue(Archives, Claims, GroupReaders, Partitions, Topics):
     """Send, claim and acknowledge messages of work queues.
 
     Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that
@@ -125,8 +126,12 @@ class WorkQueue(Archives, GroupReaders, Partitions, Topics):
         *,
         headers: Any = None,
         delay: int | datetime | None = None,
+        deduplication_key: str | None = None,
     ) -> int:
         """Append one message.
+
+        Where the reply of the server is lost, the message may have been stored or not. Sent again with the same key, it
+        is stored once.
 
         Args:
             queue_name: An existing queue.
@@ -134,17 +139,24 @@ class WorkQueue(Archives, GroupReaders, Partitions, Topics):
             headers: A JSON object beside it, or None.
             delay: Seconds until it becomes visible, 0 or more, or the time when it does (with a time zone). None: at
                 once.
+            deduplication_key: 1 to 1,024 bytes: a message whose key was sent within the window of `set_deduplication`
+                is not stored, whether the first one is still in the queue or not. None: stored in any case.
 
         Returns:
-            Its msg_id.
+            Its msg_id, or that of the message that was first sent with its key.
 
         Raises:
             PayloadError: The message is not JSON that PostgreSQL can store; the place is named. Nothing was sent.
-            ArgumentError: The delay is negative, not whole, or a time without a zone. Nothing was sent.
+            ArgumentError: The delay is negative, not whole, or a time without a zone, or the key is too long. Nothing
+                was sent.
+            DeduplicationOffError: There is a key, and the queue has no window. Nothing was sent.
+            RetryableError: In a transaction above READ COMMITTED, another one has sent the key at the same time.
 
-        Source: PGMQ 1.13.0 `pgmq.send`.
+        Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`.
         """
-        return self._runner.run(pgmq.send(queue_name, message, headers, delay))
+        return self._runner.run(
+            deduplication.send(queue_name, message, headers, delay, deduplication_key)
+        )
 
     def send_batch(
         self,
@@ -153,6 +165,7 @@ class WorkQueue(Archives, GroupReaders, Partitions, Topics):
         *,
         headers: Sequence[Any] | None = None,
         delay: int | datetime | None = None,
+        deduplication_keys: Sequence[str | None] | None = None,
     ) -> list[int]:
         """Append messages in one statement: all or none.
 
@@ -161,17 +174,37 @@ class WorkQueue(Archives, GroupReaders, Partitions, Topics):
             messages: One or more, each as for `send`.
             headers: One for each message, or None.
             delay: As for `send`, for all of them.
+            deduplication_keys: One for each message, each as for `send`, or None. Of equal keys the first is stored.
 
         Returns:
-            Their msg_ids, in the order of the messages, rising.
+            Their msg_ids, in the order of the messages; rising without keys.
 
         Raises:
             PayloadError: As for `send`; the position is named. Nothing was sent.
-            ArgumentError: There are no messages, another number of headers, or as for `send`. Nothing was sent.
+            ArgumentError: There are no messages, another number of headers or keys, or as for `send`. Nothing was sent.
+            DeduplicationOffError: As for `send`.
+            RetryableError: As for `send`.
 
-        Source: PGMQ 1.13.0 `pgmq.send_batch`.
+        Source: PGMQ 1.13.0 `pgmq.send_batch`; with keys `sluice.send_batch`.
         """
-        return self._runner.run(pgmq.send_batch(queue_name, messages, headers, delay))
+        return self._runner.run(
+            deduplication.send_batch(queue_name, messages, headers, delay, deduplication_keys)
+        )
+
+    def set_deduplication(self, queue_name: str, window: timedelta | None) -> None:
+        """Let a queue know the deduplication keys of what is sent.
+
+        Args:
+            queue_name: An existing queue.
+            window: How long a key is known, from its sending on; that of keys sent before stays. None: the queue takes
+                no keys any more, and forgets those it knew.
+
+        Raises:
+            ArgumentError: The window is not positive.
+
+        Source: `sluice.set_deduplication`.
+        """
+        self._runner.run(deduplication.set_deduplication(queue_name, window))
 
     def read(
         self,
@@ -326,41 +359,6 @@ class WorkQueue(Archives, GroupReaders, Partitions, Topics):
         Source: PGMQ 1.13.0 `pgmq.set_vt`.
         """
         return self._runner.run(pgmq.set_vt_batch(queue_name, msg_ids, vt))
-
-    def reject(
-        self, queue_name: str, msg_id: int, read_ct: int, reason: str, error: str | None = None
-    ) -> bool:
-        """Move a claimed message to the dead letters, if the claim is still current.
-
-        Args:
-            queue_name: An existing queue.
-            msg_id: The message.
-            read_ct: As the claim returned it; together they name the claim.
-            reason: Why it is given up, in a word or two.
-            error: The error, with its trace.
-
-        Returns:
-            False when somebody has claimed, archived or deleted it since. Then nothing was changed.
-
-        Source: `sluice.reject`.
-        """
-        return self._runner.run(sluice.reject(queue_name, msg_id, read_ct, reason, error))
-
-    def release(self, queue_name: str, msg_id: int, read_ct: int, *, delay: int = 0) -> bool:
-        """Give a claimed message back, if the claim is still current.
-
-        Args:
-            queue_name: An existing queue.
-            msg_id: The message.
-            read_ct: As the claim returned it; together they name the claim.
-            delay: Seconds until it becomes visible, 0 or more.
-
-        Returns:
-            False when somebody has claimed, archived or deleted it since. Then nothing was changed.
-
-        Source: `sluice.release`.
-        """
-        return self._runner.run(sluice.release(queue_name, msg_id, read_ct, delay))
 
     def enable_notify_insert(self, queue_name: str, *, throttle_interval_ms: int = 250) -> None:
         """Notify listeners of new messages, when they are committed; enabled again, it only sets the interval.

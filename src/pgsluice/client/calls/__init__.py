@@ -1,5 +1,5 @@
 """Each SQL function as a `Call`: its text, its parameters and how to read its rows. No I/O here."""
 
-from pgsluice.client.calls.call import Call
+from pgsluice.client.calls.call import Call, Steps
 
-__all__ = ["Call"]
+__all__ = ["Call", "Steps"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, LiteralString, TypeVar
 
@@ -38,11 +38,25 @@ class Call(Generic[Result]):
             ArgumentError: A name or another text holds a NUL or a lone surrogate.
         """
         for value in self.parameters:
-            if isinstance(value, str) and not is_storable(value):
-                raise ArgumentError(
-                    f"the text {value!r} holds a NUL character or a lone surrogate, which PostgreSQL cannot "
-                    "take; remove it"
-                )
+            if isinstance(value, str):
+                require_storable(value)
+
+
+# Calls one after the other, each chosen by the result of the one before: it yields calls, is sent their results, and
+# returns its own. They are one transaction, all or none.
+Steps = Generator[Call[Any], Any, Result]
+
+
+def require_storable(text: str) -> None:
+    """Refuse text that PostgreSQL cannot take.
+
+    Raises:
+        ArgumentError: It holds a NUL or a lone surrogate.
+    """
+    if not is_storable(text):
+        raise ArgumentError(
+            f"the text {text!r} holds a NUL character or a lone surrogate, which PostgreSQL cannot take; remove it"
+        )
 
 
 def is_storable(text: str) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from pgsluice.client.calls.arguments import whole
 from pgsluice.client.calls.call import Call, nothing, record
 from pgsluice.client.records import Message
-from pgsluice.errors import ArgumentError
-
-INTEGER_MAX = 2**31 - 1
 
 
 def create_fifo_index(queue_name: str) -> Call[None]:
@@ -110,7 +108,7 @@ def read_grouped_head_with_poll(
 
 
 def _claim(queue_name: str, vt: int, qty: int) -> tuple[str, int, int]:
-    return queue_name, _whole(vt, "vt", 0), _whole(qty, "qty", 1)
+    return queue_name, whole(vt, "vt", 0), whole(qty, "qty", 1)
 
 
 def _poll(
@@ -118,14 +116,6 @@ def _poll(
 ) -> tuple[str, int, int, int, int]:
     return (
         *_claim(queue_name, vt, qty),
-        _whole(max_poll_seconds, "max_poll_seconds", 1),
-        _whole(poll_interval_ms, "poll_interval_ms", 1),
+        whole(max_poll_seconds, "max_poll_seconds", 1),
+        whole(poll_interval_ms, "poll_interval_ms", 1),
     )
-
-
-def _whole(value: int, name: str, least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ArgumentError(f"{name} is {value!r}; use a whole number")
-    if not least <= value <= INTEGER_MAX:
-        raise ArgumentError(f"{name} is {value}; use {least} to {INTEGER_MAX}")
-    return value

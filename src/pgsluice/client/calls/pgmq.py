@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, LiteralString
 
 from psycopg.types.json import Jsonb
 
+from pgsluice.client.calls.arguments import many_ids, one_id, payloads, point, point_or_now, whole
 from pgsluice.client.calls.call import Call, column, nothing, record, scalar
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import Message, QueueInfo, QueueMetrics, RoutingMatch, TopicBinding
-from pgsluice.errors import ArgumentError
-
-INTEGER_MAX = 2**31 - 1
 
 
 def create(queue_name: str) -> Call[None]:
@@ -61,7 +59,7 @@ def send(
         queue_name,
         json_parameter(msg, "message"),
         json_parameter(headers, "headers"),
-        _delay(delay),
+        point_or_now(delay, "delay"),
     )
     return Call(sql, parameters, scalar, queue_name)
 
@@ -77,7 +75,7 @@ def send_batch(
         sql = "select pgmq.send_batch(%s::text, %s::jsonb[], %s::jsonb[], %s::timestamptz)"
     else:
         sql = "select pgmq.send_batch(%s::text, %s::jsonb[], %s::jsonb[], %s::integer)"
-    parameters = (queue_name, *_batch(msgs, headers), _delay(delay))
+    parameters = (queue_name, *payloads(msgs, headers), point_or_now(delay, "delay"))
     return Call(sql, parameters, column, queue_name)
 
 
@@ -86,8 +84,8 @@ def read(
 ) -> Call[list[Message]]:
     parameters = (
         queue_name,
-        _whole(vt, "vt", 0),
-        _whole(qty, "qty", 1),
+        whole(vt, "vt", 0),
+        whole(qty, "qty", 1),
         json_parameter(conditional, "conditional"),
     )
     return Call(
@@ -112,10 +110,10 @@ def read_with_poll(
 ) -> Call[list[Message]]:
     parameters = (
         queue_name,
-        _whole(vt, "vt", 0),
-        _whole(qty, "qty", 1),
-        _whole(max_poll_seconds, "max_poll_seconds", 1),
-        _whole(poll_interval_ms, "poll_interval_ms", 1),
+        whole(vt, "vt", 0),
+        whole(qty, "qty", 1),
+        whole(max_poll_seconds, "max_poll_seconds", 1),
+        whole(poll_interval_ms, "poll_interval_ms", 1),
         json_parameter(conditional, "conditional"),
     )
     return Call(
@@ -134,7 +132,7 @@ def read_with_poll(
 def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
     return Call(
         "select * from pgmq.pop(%s::text, %s::integer)",
-        (queue_name, _whole(qty, "qty", 1)),
+        (queue_name, whole(qty, "qty", 1)),
         record(Message),
         queue_name,
     )
@@ -142,22 +140,22 @@ def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
 
 def delete(queue_name: str, msg_id: int) -> Call[bool]:
     sql: LiteralString = "select pgmq.delete(%s::text, %s::bigint)"
-    return Call(sql, (queue_name, _msg_id(msg_id)), scalar, queue_name)
+    return Call(sql, (queue_name, one_id(msg_id)), scalar, queue_name)
 
 
 def delete_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
     sql: LiteralString = "select pgmq.delete(%s::text, %s::bigint[])"
-    return Call(sql, (queue_name, _msg_ids(msg_ids)), column, queue_name)
+    return Call(sql, (queue_name, many_ids(msg_ids)), column, queue_name)
 
 
 def archive(queue_name: str, msg_id: int) -> Call[bool]:
     sql: LiteralString = "select pgmq.archive(%s::text, %s::bigint)"
-    return Call(sql, (queue_name, _msg_id(msg_id)), scalar, queue_name)
+    return Call(sql, (queue_name, one_id(msg_id)), scalar, queue_name)
 
 
 def archive_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
     sql: LiteralString = "select pgmq.archive(%s::text, %s::bigint[])"
-    return Call(sql, (queue_name, _msg_ids(msg_ids)), column, queue_name)
+    return Call(sql, (queue_name, many_ids(msg_ids)), column, queue_name)
 
 
 def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | None]:
@@ -168,7 +166,7 @@ def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | N
         sql = "select * from pgmq.set_vt(%s::text, %s::bigint, %s::integer)"
     return Call(
         sql,
-        (queue_name, _msg_id(msg_id), _point(vt, "vt")),
+        (queue_name, one_id(msg_id), point(vt, "vt")),
         lambda rows: Message(*rows[0]) if rows else None,
         queue_name,
     )
@@ -182,7 +180,7 @@ def set_vt_batch(
         sql = "select * from pgmq.set_vt(%s::text, %s::bigint[], %s::timestamptz)"
     else:
         sql = "select * from pgmq.set_vt(%s::text, %s::bigint[], %s::integer)"
-    parameters = (queue_name, _msg_ids(msg_ids), _point(vt, "vt"))
+    parameters = (queue_name, many_ids(msg_ids), point(vt, "vt"))
     return Call(sql, parameters, record(Message), queue_name)
 
 
@@ -213,7 +211,7 @@ def send_topic(routing_key: str, msg: Any, headers: Any = None, delay: int = 0) 
         routing_key,
         Jsonb(None) if msg is None else json_parameter(msg, "message"),  # it takes no SQL null
         json_parameter(headers, "headers"),
-        _whole(delay, "delay", 0),
+        whole(delay, "delay", 0),
     )
     sql: LiteralString = "select pgmq.send_topic(%s::text, %s::jsonb, %s::jsonb, %s::integer)"
     return Call(sql, parameters, scalar)
@@ -233,7 +231,9 @@ def send_batch_topic(
         )
     else:
         sql = "select * from pgmq.send_batch_topic(%s::text, %s::jsonb[], %s::jsonb[], %s::integer)"
-    return Call(sql, (routing_key, *_batch(msgs, headers), _delay(delay)), _ids_by_queue)
+    return Call(
+        sql, (routing_key, *payloads(msgs, headers), point_or_now(delay, "delay")), _ids_by_queue
+    )
 
 
 def _ids_by_queue(rows: Sequence[tuple[Any, ...]]) -> dict[str, list[int]]:
@@ -241,52 +241,3 @@ def _ids_by_queue(rows: Sequence[tuple[Any, ...]]) -> dict[str, list[int]]:
     for queue_name, msg_id in rows:
         found.setdefault(queue_name, []).append(msg_id)
     return found
-
-
-def _batch(
-    msgs: Sequence[Any], headers: Sequence[Any] | None
-) -> tuple[list[Any], list[Any] | None]:
-    if not msgs:
-        raise ArgumentError("messages is empty; send at least one")
-    if headers is not None and len(headers) != len(msgs):
-        raise ArgumentError(
-            f"there are {len(headers)} headers for {len(msgs)} messages; give one for each, None for none"
-        )
-    return (
-        [json_parameter(msg, f"messages[{i}]") for i, msg in enumerate(msgs)],
-        None
-        if headers is None
-        else [json_parameter(header, f"headers[{i}]") for i, header in enumerate(headers)],
-    )
-
-
-def _delay(delay: int | datetime | None) -> int | datetime:
-    return 0 if delay is None else _point(delay, "delay")
-
-
-def _point(value: int | datetime, name: str) -> int | datetime:
-    if isinstance(value, datetime):
-        if value.utcoffset() is None:
-            raise ArgumentError(
-                f"{name} is a datetime without a time zone; use datetime.now(timezone.utc) and the like"
-            )
-        return value
-    return _whole(value, name, 0)
-
-
-def _whole(value: int, name: str, least: int) -> int:
-    if isinstance(value, timedelta) or not isinstance(value, int) or isinstance(value, bool):
-        raise ArgumentError(f"{name} is {value!r}; use a whole number")
-    if not least <= value <= INTEGER_MAX:
-        raise ArgumentError(f"{name} is {value}; use {least} to {INTEGER_MAX}")
-    return value
-
-
-def _msg_id(value: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
-        raise ArgumentError(f"msg_id is {value!r}; use the msg_id that send or read returned")
-    return value
-
-
-def _msg_ids(values: Sequence[int]) -> list[int]:
-    return [_msg_id(value) for value in values]

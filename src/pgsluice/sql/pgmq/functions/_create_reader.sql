@@ -4,7 +4,7 @@
  * which took five times longer than all the rest of a read of one message. README.md explains the two indexes and the head.
  *
  * The reader works with its caller's rights. It belongs to the owner of the schema, whoever creates the queue, because
- * every installation replaces it (end.sql).
+ * every installation replaces it (readers.sql).
  *
  * Calls: nothing. Writes: the reader.
  */

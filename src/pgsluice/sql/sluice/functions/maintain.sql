@@ -20,6 +20,7 @@ begin
     end if;
     -- The steps, a line each.
     return query select * from sluice._maintain_retention();
+    return query select * from sluice._maintain_deduplication();
     return query select * from sluice._maintain_partitions();
 end;
 $$;

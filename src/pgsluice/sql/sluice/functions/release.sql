@@ -21,3 +21,19 @@ comment on function sluice.release(text, bigint, integer, integer) is
     'Give a claimed message back, visible after delay seconds; false when the claim (msg_id with its read_ct) is no longer current.';
 revoke execute on function sluice.release(text, bigint, integer, integer) from public;
 grant execute on function sluice.release(text, bigint, integer, integer) to sluice_admin, sluice_reader;
+
+create or replace function sluice.release(
+    queue_name text, msg_ids bigint[], read_cts integer[], delay integer default 0
+)
+returns table (msg_id bigint, outcome text)
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    -- To give a message back is to end its timeout, now or after the delay: the same change as to extend it.
+    select * from sluice.extend(queue_name, msg_ids, read_cts, delay);
+$$;
+
+comment on function sluice.release(text, bigint[], integer[], integer) is
+    'Give claimed messages back, visible after delay seconds; says of each claim, in their order: done, stale (claimed again since) or gone (not in the queue).';
+revoke execute on function sluice.release(text, bigint[], integer[], integer) from public;
+grant execute on function sluice.release(text, bigint[], integer[], integer) to sluice_admin, sluice_reader;

@@ -1,0 +1,67 @@
+"""Arguments of work queue calls, checked before anything is sent, so that an error can name them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from pgsluice.client.calls.payload import json_parameter
+from pgsluice.errors import ArgumentError
+
+INTEGER_MAX = 2**31 - 1
+
+
+def whole(value: int, name: str, least: int) -> int:
+    """A whole number from `least` on that fits into an integer."""
+    if isinstance(value, timedelta) or not isinstance(value, int) or isinstance(value, bool):
+        raise ArgumentError(f"{name} is {value!r}; use a whole number")
+    if not least <= value <= INTEGER_MAX:
+        raise ArgumentError(f"{name} is {value}; use {least} to {INTEGER_MAX}")
+    return value
+
+
+def point(value: int | datetime, name: str) -> int | datetime:
+    """Seconds from now, or a time with a time zone."""
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise ArgumentError(
+                f"{name} is a datetime without a time zone; use datetime.now(timezone.utc) and the like"
+            )
+        return value
+    return whole(value, name, 0)
+
+
+def point_or_now(value: int | datetime | None, name: str) -> int | datetime:
+    """Seconds from now, or a time with a time zone; None is now."""
+    return 0 if value is None else point(value, name)
+
+
+def one_id(value: int) -> int:
+    """A msg_id."""
+    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+        raise ArgumentError(f"msg_id is {value!r}; use the msg_id that send or read returned")
+    return value
+
+
+def many_ids(values: Sequence[int]) -> list[int]:
+    """Several msg_ids."""
+    return [one_id(value) for value in values]
+
+
+def payloads(
+    msgs: Sequence[Any], headers: Sequence[Any] | None
+) -> tuple[list[Any], list[Any] | None]:
+    """Messages, at least one, and as many headers, or none."""
+    if not msgs:
+        raise ArgumentError("messages is empty; send at least one")
+    if headers is not None and len(headers) != len(msgs):
+        raise ArgumentError(
+            f"there are {len(headers)} headers for {len(msgs)} messages; give one for each, None for none"
+        )
+    return (
+        [json_parameter(msg, f"messages[{i}]") for i, msg in enumerate(msgs)],
+        None
+        if headers is None
+        else [json_parameter(header, f"headers[{i}]") for i, header in enumerate(headers)],
+    )

@@ -1,0 +1,358 @@
+"""Work queues without functions: what those of schema `pgmq` do, as statements on the queues' tables.
+
+The tables, indexes and locks are those that the functions make and take, so both can work on one queue.
+sql/pgmq/README.md explains the algorithm. What takes several statements is a generator of calls.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, LiteralString, cast
+
+from psycopg import sql
+
+from pgsluice.client.calls import pgmq
+from pgsluice.client.calls.arguments import many_ids, one_id, payloads, point, point_or_now, whole
+from pgsluice.client.calls.call import (
+    Call,
+    Steps,
+    column,
+    nothing,
+    record,
+    require_storable,
+    scalar,
+)
+from pgsluice.client.calls.payload import json_parameter
+from pgsluice.client.calls.tables_sql import (
+    ARCHIVE,
+    ARCHIVE_BATCH,
+    CREATE,
+    DELETE,
+    DELETE_BATCH,
+    GRANTS,
+    LIST_QUEUES,
+    METRICS,
+    POP,
+    READ,
+    READ_CONDITIONAL,
+    READ_CONDITIONAL_OWN_TRANSACTION,
+    READ_OWN_TRANSACTION,
+    SEND,
+    SEND_AT,
+    SEND_BATCH,
+    SEND_BATCH_AT,
+    SEND_BATCH_LATER,
+    SEND_LATER,
+    SET_VT,
+    SET_VT_AT,
+    SET_VT_BATCH,
+    SET_VT_BATCH_AT,
+)
+from pgsluice.client.records import Message, QueueInfo, QueueMetrics
+from pgsluice.errors import NotInstalledError, QueueNameError, ServerError
+
+NAME_BYTES_MAX = 47
+_NOT_IN_NAMES = re.compile(r"\$|;|--|'")
+
+
+def create(queue_name: str) -> Steps[None]:
+    table = _table(queue_name)
+    if (yield from _has_functions()):
+        # They need more of a queue than its tables.
+        yield pgmq.create(queue_name)
+        return
+    yield _lock(table)
+    _check_name(queue_name)
+    twins = yield Call(
+        "select m.queue_name from pgmq.meta as m "
+        "where pg_catalog.lower('q_' || m.queue_name) = %s::text and m.queue_name <> %s::text limit 1",
+        (f"q_{table}", queue_name),
+        column,
+    )
+    for twin in twins:
+        raise QueueNameError(
+            f"queue {queue_name!r} would share its table with queue {twin!r} (both names fold to the table "
+            f"pgmq.q_{table}); use {twin!r}, or a name that differs in more than upper and lower case",
+            sqlstate="QU002",
+        )
+    for statement in CREATE:
+        yield Call(_on_index(statement, table, queue_name), (), nothing)
+    yield Call(
+        "insert into pgmq.meta (queue_name, is_partitioned, is_unlogged) "
+        "values (%s::text, false, false) on conflict do nothing",
+        (queue_name,),
+        nothing,
+    )
+    # Roles are the server's: which of ours there are depends on who installed.
+    roles = yield Call(
+        "select r.rolname::text from pg_catalog.pg_roles as r where r.rolname = any (%s::text[])",
+        (list(GRANTS),),
+        column,
+    )
+    for role in sorted(roles):
+        for grant in GRANTS[role]:
+            yield Call(_on(grant, table), (), nothing)
+
+
+def drop_queue(queue_name: str) -> Steps[bool]:
+    table = _table(queue_name)
+    if (yield from _has_functions()):
+        return cast("bool", (yield pgmq.drop_queue(queue_name)))
+    yield _lock(table)
+    exists = yield Call(
+        "select exists (select from pg_catalog.pg_class as c join pg_catalog.pg_namespace as n "
+        "on n.oid = c.relnamespace where n.nspname = 'pgmq' and c.relname = %s::text)",
+        (f"q_{table}",),
+        scalar,
+    )
+    if not exists:
+        return False
+    registered = yield Call(
+        "select m.queue_name from pgmq.meta as m where pg_catalog.lower('q_' || m.queue_name) = %s::text "
+        "order by m.queue_name = %s::text desc limit 1",
+        (f"q_{table}", queue_name),
+        column,
+    )
+    # Only by the name it was created with: 'Orders' must not destroy 'orders'.
+    if registered not in ([], [queue_name]):
+        raise QueueNameError(
+            f"queue {queue_name!r} is not dropped: its table belongs to queue {registered[0]!r}; "
+            f"call drop_queue({registered[0]!r}) if that is the queue you mean",
+            sqlstate="QU002",
+        )
+    yield Call(_on("drop table if exists {queue}", table), (), nothing)
+    yield Call(_on("drop table if exists {archive}", table), (), nothing)
+    yield Call("delete from pgmq.meta where queue_name = %s::text", (queue_name,), nothing)
+    return True
+
+
+def list_queues() -> Steps[list[QueueInfo]]:
+    yield from _has_functions()
+    queues = yield Call(LIST_QUEUES, (), record(QueueInfo))
+    return cast("list[QueueInfo]", queues)
+
+
+def purge_queue(queue_name: str) -> Steps[int]:
+    table = _table(queue_name)
+    # The lock that TRUNCATE needs, taken before the count: nothing can be sent between the two and vanish uncounted.
+    yield Call(_on("lock table {queue} in access exclusive mode", table), (), nothing, queue_name)
+    purged = yield Call(_on("select pg_catalog.count(*) from {queue}", table), (), scalar)
+    yield Call(_on("truncate table {queue}", table), (), nothing)
+    return cast("int", purged)
+
+
+def metrics(queue_name: str) -> Call[QueueMetrics]:
+    return _metrics(queue_name, _table(queue_name))
+
+
+def metrics_all() -> Steps[list[QueueMetrics]]:
+    yield from _has_functions()
+    # A queue that was broken by hand must not hide the others.
+    queues = yield Call(
+        "select m.queue_name::text, pg_catalog.substr(c.relname, 3) from pgmq.meta as m "
+        "join pg_catalog.pg_class as c on c.relname = pg_catalog.lower('q_' || m.queue_name) "
+        "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace and n.nspname = 'pgmq' "
+        "order by m.queue_name",
+        (),
+        list,
+    )
+    found = []
+    for queue_name, table in queues:
+        found.append((yield _metrics(queue_name, table)))
+    return found
+
+
+def send(
+    queue_name: str, msg: Any, headers: Any = None, delay: int | datetime | None = None
+) -> Call[int]:
+    table = _table(queue_name)
+    values = (json_parameter(msg, "message"), json_parameter(headers, "headers"))
+    when = point_or_now(delay, "delay")
+    if when == 0:
+        return Call(_on(SEND, table), values, scalar, queue_name)
+    later = SEND_AT if isinstance(when, datetime) else SEND_LATER
+    return Call(_on(later, table), (when, *values), scalar, queue_name)
+
+
+def send_batch(
+    queue_name: str,
+    msgs: Sequence[Any],
+    headers: Sequence[Any] | None = None,
+    delay: int | datetime | None = None,
+) -> Call[list[int]]:
+    table = _table(queue_name)
+    values = payloads(msgs, headers)
+    when = point_or_now(delay, "delay")
+    if when == 0:
+        return Call(_on(SEND_BATCH, table), values, column, queue_name)
+    later = SEND_BATCH_AT if isinstance(when, datetime) else SEND_BATCH_LATER
+    return Call(_on(later, table), (when, *values), column, queue_name)
+
+
+def read(
+    queue_name: str, vt: int, qty: int, conditional: dict[str, Any] | None = None
+) -> Call[list[Message]]:
+    table = _table(queue_name)
+    parameters = (whole(qty, "qty", 1), whole(vt, "vt", 0))
+    if conditional is None or conditional == {}:
+        text, own = READ, READ_OWN_TRANSACTION
+        values: tuple[Any, ...] = parameters
+    else:
+        text, own = READ_CONDITIONAL, READ_CONDITIONAL_OWN_TRANSACTION
+        values = (*parameters, json_parameter(conditional, "conditional"))
+    return Call(_on(text, table), values, record(Message), queue_name, _on(own, table))
+
+
+def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
+    parameters = (whole(qty, "qty", 1),)
+    return Call(_on(POP, _table(queue_name)), parameters, record(Message), queue_name)
+
+
+def delete(queue_name: str, msg_id: int) -> Call[bool]:
+    return Call(_on(DELETE, _table(queue_name)), (one_id(msg_id),), bool, queue_name)
+
+
+def delete_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
+    text = _on(DELETE_BATCH, _table(queue_name))
+    return Call(text, (many_ids(msg_ids),), column, queue_name)
+
+
+def archive(queue_name: str, msg_id: int) -> Call[bool]:
+    return Call(_on(ARCHIVE, _table(queue_name)), (one_id(msg_id),), bool, queue_name)
+
+
+def archive_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
+    text = _on(ARCHIVE_BATCH, _table(queue_name))
+    return Call(text, (many_ids(msg_ids),), column, queue_name)
+
+
+def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | None]:
+    text = SET_VT_AT if isinstance(vt, datetime) else SET_VT
+    return Call(
+        _on(text, _table(queue_name)),
+        (point(vt, "vt"), one_id(msg_id)),
+        lambda rows: Message(*rows[0]) if rows else None,
+        queue_name,
+    )
+
+
+def set_vt_batch(
+    queue_name: str, msg_ids: Sequence[int], vt: int | datetime
+) -> Call[list[Message]]:
+    text = SET_VT_BATCH_AT if isinstance(vt, datetime) else SET_VT_BATCH
+    parameters = (point(vt, "vt"), many_ids(msg_ids))
+    return Call(_on(text, _table(queue_name)), parameters, record(Message), queue_name)
+
+
+def _metrics(queue_name: str, table: str) -> Call[QueueMetrics]:
+    return Call(_on(METRICS, table), (queue_name,), lambda rows: QueueMetrics(*rows[0]), queue_name)
+
+
+def _has_functions() -> Steps[bool]:
+    """Whether more than the tables is installed.
+
+    Raises:
+        NotInstalledError: Nothing is.
+    """
+    (tables, functions) = yield Call(
+        "select pg_catalog.to_regclass('pgmq.meta') is not null, "
+        "pg_catalog.to_regprocedure('pgmq.create(text)') is not null",
+        (),
+        lambda rows: rows[0],
+    )
+    if not tables:
+        raise NotInstalledError(
+            "there is no table pgmq.meta in this database; install with `pgsluice schema install`, or the tables "
+            "alone with `pgsluice schema install --tables-only`"
+        )
+    return cast("bool", functions)
+
+
+def _lock(table: str) -> Call[None]:
+    # The functions' lock: one creation or drop of this table at a time.
+    return Call(
+        "select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%s::text, 0))",
+        (f"pgmq.queue_{table}",),
+        nothing,
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _table(queue_name: str) -> str:
+    """What stands behind `q_` and `a_` in the names of a queue's tables.
+
+    Raises:
+        ArgumentError: The name holds a NUL or a lone surrogate.
+        ServerError: It has characters that no queue's name has.
+        QueueNameError: How the server would fold it depends on its locale.
+    """
+    require_storable(queue_name)
+    if _NOT_IN_NAMES.search(queue_name):
+        raise ServerError(
+            "queue name contains invalid characters: $, ;, --, or \\'; use letters, digits and underscores",
+            sqlstate="P0001",
+        )
+    folded = "".join(c.lower() if c.isascii() else c for c in queue_name)
+    if folded != queue_name.lower():
+        raise QueueNameError(
+            f"queue name {queue_name!r} has upper case letters outside ASCII, which servers fold differently; "
+            "use lower case, or the functions",
+            sqlstate="QU001",
+        )
+    return folded
+
+
+def _check_name(queue_name: str) -> None:
+    if len(queue_name.encode()) > NAME_BYTES_MAX:
+        # PostgreSQL cuts longer identifiers without a word, and two queues would share one table.
+        raise ServerError(
+            f"queue name is too long, maximum length is {NAME_BYTES_MAX} characters; "
+            f"use at most {NAME_BYTES_MAX} bytes",
+            sqlstate="P0001",
+        )
+    if not queue_name:
+        raise QueueNameError(
+            f"queue name is empty; give the queue a name of 1 to {NAME_BYTES_MAX} bytes",
+            sqlstate="QU001",
+        )
+    if any(unicodedata.category(c) == "Cc" for c in queue_name):
+        raise QueueNameError(
+            f"queue name {queue_name!r} contains control characters; use letters, digits and underscores",
+            sqlstate="QU001",
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def _on(statement: LiteralString, table: str) -> LiteralString:
+    """A statement on one queue: always the same text, so the driver prepares it once and the server keeps its plan."""
+    return _composed(
+        statement,
+        queue=_name("pgmq", f"q_{table}"),
+        archive=_name("pgmq", f"a_{table}"),
+        ids=_name("pgmq", f"q_{table}_msg_id_seq"),
+    )
+
+
+def _on_index(statement: LiteralString, table: str, queue_name: str) -> LiteralString:
+    return _composed(
+        statement,
+        queue=_name("pgmq", f"q_{table}"),
+        archive=_name("pgmq", f"a_{table}"),
+        ready_index=_name(f"q_{table}_ready_idx"),
+        vt_index=_name(f"q_{table}_vt_idx"),
+        archived_at_index=_name(f"archived_at_idx_{queue_name}"),
+    )
+
+
+def _composed(statement: LiteralString, **names: sql.SQL) -> LiteralString:
+    return sql.SQL(statement).format(**names).as_string()
+
+
+def _name(*parts: str) -> sql.SQL:
+    # A percent sign in a statement with parameters is doubled, in a name too.
+    quoted = sql.Identifier(*parts).as_string().replace("%", "%%")
+    return sql.SQL(quoted)

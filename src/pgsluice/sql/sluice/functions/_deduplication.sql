@@ -1,0 +1,29 @@
+create or replace function sluice._deduplication(
+    queue_name text, out incarnation bigint, out deduplication_window interval, out is_unlogged boolean
+)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_table text := pgmq.format_table_name(queue_name, 'q');
+begin
+    -- The table's kind and not that in pgmq.meta: the owner may change it, and keys must not outlive the messages.
+    select d.incarnation, d.deduplication_window, c.relpersistence = 'u'
+    into incarnation, deduplication_window, is_unlogged
+    from pg_class as c
+    left join sluice.deduplication as d on d.queue_table = v_table
+    where c.oid = format('pgmq.%I', v_table)::regclass;
+    if incarnation is null then
+        raise exception using
+            errcode = 'QU004',
+            message = format('queue %L knows no deduplication keys', queue_name),
+            hint = format('set a window with sluice.set_deduplication(%L, ''5 minutes''), or send without a key', queue_name);
+    end if;
+end;
+$$;
+
+comment on function sluice._deduplication(text) is
+    'The space of a queue''s deduplication keys: its id, how long it knows a key, and whether a crash empties it.';
+revoke execute on function sluice._deduplication(text) from public;
+grant execute on function sluice._deduplication(text) to sluice_admin, sluice_writer;

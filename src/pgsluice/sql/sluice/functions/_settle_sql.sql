@@ -1,0 +1,62 @@
+/*
+ * The heart of the batch forms of delete, archive, extend and release: an effect on those messages whose claim is still
+ * current, and for each claim what became of it.
+ *
+ * read_ct is the fence: whoever claimed a message since has a higher one, and keeps it. The rows are locked in the order
+ * of msg_id before anything is decided, so that batches in opposite orders wait for each other and do not deadlock; a
+ * row that somebody changed meanwhile is seen as it is after the wait.
+ *
+ * The effect is a list of common table expressions, the last one named settled and returning msg_id; it changes the
+ * messages whose msg_id is in current. %1$I in it is the queue's table and %2$I its archive; $1 and $2 are the claims.
+ *
+ * Calls: pgmq.format_table_name.
+ */
+create or replace function sluice._settle_sql(queue_name text, msg_ids bigint[], read_cts integer[], effect text)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if coalesce(cardinality(msg_ids), 0) <> coalesce(cardinality(read_cts), 0) then
+        raise exception using
+            errcode = 'invalid_parameter_value',
+            message = format(
+                'read_cts array length (%s) must match msg_ids array length (%s)',
+                coalesce(cardinality(read_cts), 0), coalesce(cardinality(msg_ids), 0)
+            ),
+            hint = 'give the read_ct that each claim returned: with msg_id it names the claim';
+    end if;
+    return format(
+        'with claim as materialized (
+            select * from unnest($1, $2) with ordinality as c (msg_id, read_ct, position)
+        ),
+        held as materialized (
+            select queued.msg_id, queued.read_ct
+            from pgmq.%1$I as queued
+            where queued.msg_id = any ($1)
+            order by queued.msg_id
+            for update
+        ),
+        current as materialized (
+            select held.msg_id from held join claim using (msg_id, read_ct)
+        ),
+        ' || effect || '
+        select claim.msg_id,
+            case
+                when held.msg_id is null then ''gone''
+                when settled.msg_id is null or claim.read_ct is distinct from held.read_ct then ''stale''
+                else ''done''
+            end
+        from claim
+        left join held on held.msg_id = claim.msg_id
+        left join settled on settled.msg_id = claim.msg_id
+        order by claim.position',
+        pgmq.format_table_name(queue_name, 'q'), pgmq.format_table_name(queue_name, 'a')
+    );
+end;
+$$;
+
+comment on function sluice._settle_sql(text, bigint[], integer[], text) is
+    'The text of the query that has an effect on the messages of current claims, and says of each claim: done, stale or gone.';
+revoke execute on function sluice._settle_sql(text, bigint[], integer[], text) from public;
+grant execute on function sluice._settle_sql(text, bigint[], integer[], text) to sluice_admin, sluice_reader;

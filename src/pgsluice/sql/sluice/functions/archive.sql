@@ -1,0 +1,62 @@
+create or replace function sluice.archive(queue_name text, msg_id bigint, read_ct integer)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_archived integer;
+begin
+    -- read_ct is the fence: whoever claimed the message since has a higher one, and goes on working on it.
+    execute format(
+        'with moved as (
+            delete from pgmq.%I
+            where msg_id = $1 and read_ct = $2
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        )
+        insert into pgmq.%I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+        select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        from moved',
+        pgmq.format_table_name(queue_name, 'q'),
+        pgmq.format_table_name(queue_name, 'a')
+    )
+    using msg_id, read_ct;
+    get diagnostics v_archived = row_count;
+    return v_archived = 1;
+end;
+$$;
+
+comment on function sluice.archive(text, bigint, integer) is
+    'Move a claimed message into the archive; false when the claim (msg_id with its read_ct) is no longer current.';
+revoke execute on function sluice.archive(text, bigint, integer) from public;
+grant execute on function sluice.archive(text, bigint, integer) to sluice_admin, sluice_reader;
+
+create or replace function sluice.archive(queue_name text, msg_ids bigint[], read_cts integer[])
+returns table (msg_id bigint, outcome text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query execute sluice._settle_sql(
+        queue_name, msg_ids, read_cts,
+        'moved as (
+            delete from pgmq.%1$I as queued
+            where queued.msg_id = any (array(select current.msg_id from current))
+            returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                queued.message, queued.headers
+        ),
+        settled as (
+            insert into pgmq.%2$I as archived (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+            select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt,
+                moved.message, moved.headers
+            from moved
+            returning archived.msg_id
+        )'
+    )
+    using msg_ids, read_cts;
+end;
+$$;
+
+comment on function sluice.archive(text, bigint[], integer[]) is
+    'Move claimed messages into the archive; says of each claim, in their order: done, stale (claimed again since) or gone (not in the queue).';
+revoke execute on function sluice.archive(text, bigint[], integer[]) from public;
+grant execute on function sluice.archive(text, bigint[], integer[]) to sluice_admin, sluice_reader;

@@ -1,0 +1,46 @@
+create or replace function sluice.delete(queue_name text, msg_id bigint, read_ct integer)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_deleted integer;
+begin
+    -- read_ct is the fence: whoever claimed the message since has a higher one, and goes on working on it.
+    execute format(
+        'delete from pgmq.%I where msg_id = $1 and read_ct = $2',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using msg_id, read_ct;
+    get diagnostics v_deleted = row_count;
+    return v_deleted = 1;
+end;
+$$;
+
+comment on function sluice.delete(text, bigint, integer) is
+    'Delete a claimed message for good; false when the claim (msg_id with its read_ct) is no longer current.';
+revoke execute on function sluice.delete(text, bigint, integer) from public;
+grant execute on function sluice.delete(text, bigint, integer) to sluice_admin, sluice_reader;
+
+create or replace function sluice.delete(queue_name text, msg_ids bigint[], read_cts integer[])
+returns table (msg_id bigint, outcome text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query execute sluice._settle_sql(
+        queue_name, msg_ids, read_cts,
+        'settled as (
+            delete from pgmq.%1$I as queued
+            where queued.msg_id = any (array(select current.msg_id from current))
+            returning queued.msg_id
+        )'
+    )
+    using msg_ids, read_cts;
+end;
+$$;
+
+comment on function sluice.delete(text, bigint[], integer[]) is
+    'Delete claimed messages for good; says of each claim, in their order: done, stale (claimed again since) or gone (not in the queue).';
+revoke execute on function sluice.delete(text, bigint[], integer[]) from public;
+grant execute on function sluice.delete(text, bigint[], integer[]) to sluice_admin, sluice_reader;

@@ -1,0 +1,48 @@
+-- A claim whose time is over can still be extended while nobody else has claimed the message: nothing was delivered twice.
+create or replace function sluice.extend(queue_name text, msg_id bigint, read_ct integer, vt integer)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_extended integer;
+begin
+    -- read_ct is the fence: whoever claimed the message since has a higher one, and its own timeout.
+    execute format(
+        'update pgmq.%I set vt = $1 where msg_id = $2 and read_ct = $3',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using clock_timestamp() + make_interval(secs => vt), msg_id, read_ct;
+    get diagnostics v_extended = row_count;
+    return v_extended = 1;
+end;
+$$;
+
+comment on function sluice.extend(text, bigint, integer, integer) is
+    'Hide a claimed message for vt seconds from now; false when the claim (msg_id with its read_ct) is no longer current.';
+revoke execute on function sluice.extend(text, bigint, integer, integer) from public;
+grant execute on function sluice.extend(text, bigint, integer, integer) to sluice_admin, sluice_reader;
+
+create or replace function sluice.extend(queue_name text, msg_ids bigint[], read_cts integer[], vt integer)
+returns table (msg_id bigint, outcome text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query execute sluice._settle_sql(
+        queue_name, msg_ids, read_cts,
+        'settled as (
+            update pgmq.%1$I as queued
+            set vt = $3
+            where queued.msg_id = any (array(select current.msg_id from current))
+            returning queued.msg_id
+        )'
+    )
+    using msg_ids, read_cts, clock_timestamp() + make_interval(secs => vt);
+end;
+$$;
+
+comment on function sluice.extend(text, bigint[], integer[], integer) is
+    'Hide claimed messages for vt seconds from now; says of each claim, in their order: done, stale (claimed again since) or gone (not in the queue).';
+revoke execute on function sluice.extend(text, bigint[], integer[], integer) from public;
+grant execute on function sluice.extend(text, bigint[], integer[], integer) to sluice_admin, sluice_reader;

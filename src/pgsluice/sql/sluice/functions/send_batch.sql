@@ -1,0 +1,135 @@
+/*
+ * Send messages, each once for its key within the queue's window; the form with a time does the work.
+ *
+ * A key is taken before its message is sent. Two who send one key at once: the second waits at the unique key until the
+ * first commits, and then gets its id, or until it rolls back, and then stores its own. Keys are taken in one order, so
+ * that two batches with the same keys in opposite orders wait and do not deadlock. A key that is known already is read
+ * without a lock: who sends it again waits for nobody.
+ *
+ * Above READ COMMITTED the one who waited gets a serialization failure instead, for the other's row is not in its
+ * snapshot; run again, the transaction finds it.
+ *
+ * The time is that of the call, before any wait: a sender who began within the window is within it, however long the
+ * first transaction took.
+ *
+ * The table of the keys is reached by its index in whatever state its statistics are: in subqueries of one row, and on
+ * conflict. Joined, a plan made while it was small would read the whole of it at each call.
+ *
+ * A key outlives its message: deleted, archived or purged, it is not sent again within the window. It does not outlive
+ * its queue (dropped, or emptied by the crash that an unlogged queue does not survive).
+ *
+ * Calls: pgmq.send_batch, pgmq._validate_batch_params, sluice._deduplication. Writes: the queue's table,
+ * sluice.deduplication_key.
+ */
+create or replace function sluice.send_batch(
+    queue_name text, msgs jsonb[], deduplication_keys text[], headers jsonb[], delay timestamptz
+)
+returns setof bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_space record;
+    v_known_keys text[];
+    v_known_ids bigint[];
+    v_taken_keys text[];
+    v_positions bigint[];
+    v_sent_msgs jsonb[];
+    v_sent_headers jsonb[];
+    v_sent_keys text[];
+    v_sent_ids bigint[];
+begin
+    perform pgmq._validate_batch_params(msgs, headers);
+    perform sluice._validate_deduplication_keys(msgs, deduplication_keys);
+    v_space := sluice._deduplication(queue_name);
+
+    select array_agg(asked.key), array_agg(asked.msg_id)
+    into v_known_keys, v_known_ids
+    from (
+        select a.key, (
+            select k.msg_id
+            from sluice.deduplication_key as k
+            where k.key = a.key
+              and k.incarnation = v_space.incarnation
+              and k.is_unlogged = v_space.is_unlogged
+              and k.expires_at > v_now
+        ) as msg_id
+        from (select distinct d.key from unnest(deduplication_keys) as d (key)) as a
+    ) as asked
+    where asked.msg_id is not null;
+
+    -- On a conflict the row is locked even where it stays as it is: nobody can remove it before it is read below.
+    with taken as (
+        insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, expires_at)
+        select v_space.is_unlogged, v_space.incarnation, wanted.key, v_now + v_space.deduplication_window
+        from (
+            select asked.key from unnest(deduplication_keys) as asked (key) where asked.key is not null
+            except
+            select known.key from unnest(v_known_keys) as known (key)
+        ) as wanted
+        order by wanted.key collate "C"
+        on conflict (key, incarnation, is_unlogged) do update
+        set msg_id = null, expires_at = excluded.expires_at
+        where k.expires_at <= v_now
+        returning k.key
+    )
+    select array_agg(taken.key) into v_taken_keys from taken;
+
+    -- What has no key is always sent; of several with one key, the first.
+    select array_agg(item.position order by item.position), array_agg(item.msg order by item.position),
+        array_agg(item.header order by item.position), array_agg(item.key order by item.position)
+    into v_positions, v_sent_msgs, v_sent_headers, v_sent_keys
+    from (
+        select a.*, row_number() over (partition by a.key order by a.position) as nth
+        from unnest(msgs, headers, deduplication_keys) with ordinality as a (msg, header, key, position)
+    ) as item
+    left join unnest(v_taken_keys) as taken (key) on taken.key = item.key
+    where item.key is null
+       or (taken.key is not null and item.nth = 1);
+
+    if v_positions is not null then
+        v_sent_ids := array(select pgmq.send_batch(queue_name, v_sent_msgs, v_sent_headers, delay));
+        insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, msg_id, expires_at)
+        select v_space.is_unlogged, v_space.incarnation, sent.key, sent.msg_id, v_now + v_space.deduplication_window
+        from unnest(v_sent_keys, v_sent_ids) as sent (key, msg_id)
+        where sent.key is not null
+        on conflict (key, incarnation, is_unlogged) do update set msg_id = excluded.msg_id;
+    end if;
+
+    return query
+        select coalesce(
+            known.msg_id, sent.msg_id, (
+                select k.msg_id
+                from sluice.deduplication_key as k
+                where k.key = asked.key
+                  and k.incarnation = v_space.incarnation
+                  and k.is_unlogged = v_space.is_unlogged
+            )
+        )
+        from unnest(deduplication_keys) with ordinality as asked (key, position)
+        left join unnest(v_known_keys, v_known_ids) as known (key, msg_id) on known.key = asked.key
+        left join unnest(v_positions, v_sent_ids) as sent (position, msg_id) on sent.position = asked.position
+        order by asked.position;
+end;
+$$;
+
+comment on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestamptz) is
+    'Append messages, visible from the given time on, unless their key is known; returns for each the msg_id it was first sent with.';
+revoke execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestamptz) from public;
+grant execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestamptz) to sluice_admin, sluice_writer;
+
+create or replace function sluice.send_batch(
+    queue_name text, msgs jsonb[], deduplication_keys text[], headers jsonb[] default null, delay integer default 0
+)
+returns setof bigint
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select sluice.send_batch(queue_name, msgs, deduplication_keys, headers, pgmq._visible_from(delay));
+$$;
+
+comment on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer) is
+    'Append messages, visible after delay seconds, unless their key is known; returns for each the msg_id it was first sent with.';
+revoke execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer) from public;
+grant execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer) to sluice_admin, sluice_writer;

@@ -1,0 +1,107 @@
+"""Settling claims while they are current: delete, archive, extend, release, reject."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgsluice import ClaimOutcome
+from pgsluice.errors import ArgumentError, QueueNotFoundError
+from support import rows
+
+METHODS = {
+    "delete_claimed": {},
+    "archive_claimed": {},
+    "extend_claimed": {"vt": 60},
+    "release_claimed": {"delay": 60},
+}
+
+
+@pytest.mark.parametrize(("method", "options"), METHODS.items(), ids=METHODS)
+def test_each_claim_has_its_outcome_in_the_order_of_the_messages(
+    clients, queue_name, method, options
+):
+    clients.queue.send_batch(queue_name, list("abc"))
+    messages = clients.queue.read(queue_name, 60, 3)
+    clients.queue.set_vt(queue_name, 2, 0)
+    clients.queue.read(queue_name, 60)
+    clients.queue.delete(queue_name, 1)
+
+    outcomes = getattr(clients.queue, method)(queue_name, messages[::-1], **options)
+
+    assert outcomes == [
+        ClaimOutcome(3, "done"),
+        ClaimOutcome(2, "stale"),
+        ClaimOutcome(1, "gone"),
+    ]
+
+
+@pytest.mark.parametrize(("method", "options"), METHODS.items(), ids=METHODS)
+def test_no_messages_are_no_error_and_a_missing_queue_is_named(
+    clients, queue_name, method, options
+):
+    assert getattr(clients.queue, method)(queue_name, [], **options) == []
+    with pytest.raises(QueueNotFoundError, match="'nope' does not exist"):
+        getattr(clients.queue, method)("nope", [], **options)
+
+
+def test_claimed_messages_are_deleted_archived_hidden_or_given_back(clients, queue_name, observer):
+    clients.queue.send_batch(queue_name, list("abcd"))
+    deleted, archived, kept, given_back = clients.queue.read(queue_name, 5, 4)
+
+    clients.queue.delete_claimed(queue_name, [deleted])
+    clients.queue.archive_claimed(queue_name, [archived])
+    clients.queue.extend_claimed(queue_name, [kept], 600)
+    clients.queue.release_claimed(queue_name, [given_back])
+
+    assert rows(observer, f"select msg_id from pgmq.a_{queue_name}") == [(2,)]
+    left = f"select msg_id, vt > now() + interval '500 s' from pgmq.q_{queue_name} order by 1"
+    assert rows(observer, left) == [(3, True), (4, False)]
+    assert [m.msg_id for m in clients.queue.read(queue_name, 5, 4)] == [4]
+
+
+def test_times_out_of_range_are_refused_before_anything_is_sent(clients, queue_name):
+    for call in (
+        lambda: clients.queue.extend_claimed(queue_name, [], -1),
+        lambda: clients.queue.release_claimed(queue_name, [], delay=2**31),
+    ):
+        with pytest.raises(ArgumentError):
+            call()
+
+
+def test_a_claim_can_be_rejected_while_it_is_current(clients, queue_name, observer):
+    clients.queue.send_batch(queue_name, ["bad", "good"], headers=[{"h": 1}, None])
+    first, second = clients.queue.read(queue_name, 60, 2)
+
+    assert clients.queue.reject(queue_name, first.msg_id, first.read_ct, "broken", "trace") is True
+    assert clients.queue.reject(queue_name, first.msg_id, first.read_ct, "broken") is False
+    stale = second.read_ct - 1
+    assert clients.queue.reject(queue_name, second.msg_id, stale, "broken") is False
+
+    dead = rows(
+        observer,
+        "select msg_id, read_ct, message, headers, reason, error from sluice.dead_letter where queue_name = %s",
+        queue_name,
+    )
+    assert dead == [(1, 1, "bad", {"h": 1}, "broken", "trace")]
+    assert rows(observer, f"select msg_id from pgmq.q_{queue_name}") == [(2,)]
+
+
+def test_a_claim_can_be_given_back_while_it_is_current(clients, queue_name):
+    clients.queue.send(queue_name, "x")
+    (claim,) = clients.queue.read(queue_name, 60)
+
+    assert clients.queue.release(queue_name, claim.msg_id, claim.read_ct - 1) is False
+    assert clients.queue.read(queue_name, 60) == []
+    assert clients.queue.release(queue_name, claim.msg_id, claim.read_ct) is True
+    (again,) = clients.queue.read(queue_name, 60)
+    assert again.read_ct == 2
+    assert clients.queue.release(queue_name, again.msg_id, again.read_ct, delay=60) is True
+    assert clients.queue.read(queue_name, 60) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"), [("reject", [1, 1, "reason"]), ("release", [1, 1])]
+)
+def test_a_queue_that_does_not_exist_is_named(clients, method, arguments):
+    with pytest.raises(QueueNotFoundError, match="create it with create"):
+        getattr(clients.queue, method)("nope", *arguments)

@@ -1,0 +1,96 @@
+from support import rows, value
+
+KEYS = "select key from sluice.deduplication_key order by key"
+
+
+def removed(connection, keys_max=10_000):
+    """How many keys a call says it removed."""
+    steps = rows(connection, "select * from sluice._maintain_deduplication(%s)", keys_max)
+    if not steps:
+        return 0
+    ((task, queue_name, done, detail),) = steps
+    assert (task, queue_name, done) == ("deduplication", None, True)
+    assert detail.endswith("the next call goes on") == (int(detail.split()[0]) == keys_max)
+    return int(detail.split()[0])
+
+
+def fill(connection):
+    """Five keys whose time is over in a logged and an unlogged queue, and one in each that holds."""
+    for name, kind in (("orders", "create"), ("fast", "create_unlogged")):
+        connection.execute(f"select pgmq.{kind}('{name}')")
+        connection.execute(f"select sluice.set_deduplication('{name}', '1 hour')")
+        connection.execute(f"select sluice.send('{name}', '1', '{name} holds')")
+        connection.execute(
+            f"select sluice.send('{name}', '1', '{name} ' || n) from generate_series(1, 5) as n"
+        )
+    connection.execute(
+        "update sluice.deduplication_key set expires_at = now() - right(key, 1)::int * interval '1 min' where key !~ 'holds'"
+    )
+
+
+def test_keys_whose_time_is_over_are_removed_oldest_first_in_bounded_steps(connection):
+    fill(connection)
+
+    assert removed(connection, 4) == 4
+    assert [key for (key,) in rows(connection, KEYS)] == [
+        "fast 1", "fast 2", "fast 3", "fast holds", "orders 1", "orders 2", "orders 3", "orders holds",
+    ]  # fmt: skip
+    assert removed(connection, 4) == 4
+    assert removed(connection, 4) == 2
+    assert removed(connection) == 0
+    assert [key for (key,) in rows(connection, KEYS)] == ["fast holds", "orders holds"]
+
+
+def test_keys_of_queues_that_are_gone_go_when_their_time_is_over(connection):
+    fill(connection)
+    connection.execute("select pgmq.drop_queue('orders')")
+    connection.execute("select sluice.set_deduplication('fast', null)")
+
+    assert removed(connection) == 10
+    connection.execute("update sluice.deduplication_key set expires_at = now()")
+    assert removed(connection) == 2
+
+
+def test_two_at_once_share_the_work_and_do_not_wait(database, connection):
+    fill(connection)
+    with database.connect(autocommit=False) as first, database.connect() as second:
+        second.execute("set lock_timeout = '100ms'")
+
+        assert removed(first, 4) == 4
+        assert removed(second) == 6
+
+
+def test_a_key_that_is_being_sent_anew_is_left_alone(database, connection):
+    fill(connection)
+    with database.connect(autocommit=False) as sender, database.connect() as second:
+        second.execute("set lock_timeout = '100ms'")
+        msg_id = value(sender, "select sluice.send('orders', '2', 'orders 5')")
+
+        assert removed(second) == 9
+        sender.commit()
+
+    assert value(connection, "select sluice.send('orders', '3', 'orders 5')") == msg_id
+
+
+def test_many_keys_are_removed_by_index(connection):
+    fill(connection)
+    connection.execute(
+        "insert into sluice.deduplication_key (is_unlogged, incarnation, key, expires_at) "
+        "select false, 99, n::text, now() + interval '1 h' from generate_series(1, 50000) as n"
+    )
+    connection.execute("analyze sluice.deduplication_key")
+    scans = "select seq_scan from pg_stat_user_tables where relname = 'deduplication_key_logged'"
+    connection.execute("select pg_stat_force_next_flush()")
+    before = value(connection, scans)
+
+    assert removed(connection, 4) == 4
+
+    connection.execute("select pg_stat_force_next_flush()")
+    assert value(connection, scans) == before
+
+
+def test_an_admin_may_run_it(connection):
+    fill(connection)
+    connection.execute("set role sluice_admin")
+
+    assert removed(connection) == 10

@@ -1,0 +1,36 @@
+import psycopg
+import pytest
+
+from support import value
+
+CALL = "select sluice._validate_deduplication_keys(%s::jsonb[], %s::text[])"
+
+
+@pytest.mark.parametrize(
+    ("messages", "keys"),
+    [
+        (["1"], ["k"]),
+        (["1", "2"], [None, "k"]),
+        (["1", "2"], ["k", "k"]),
+        (["1"], ["k" * 1024]),
+        ([None], [" "]),
+    ],
+)
+def test_a_key_or_null_for_each_message_is_accepted(connection, messages, keys):
+    assert value(connection, CALL, messages, keys) == ""
+
+
+@pytest.mark.parametrize(
+    ("messages", "keys", "words", "hint"),
+    [
+        (["1"], ["a", "b"], r"length \(2\) must match msgs array length \(1\)", "null for none"),
+        (["1"], [], r"length \(0\) must match msgs array length \(1\)", "null for none"),
+        (["1", "2"], ["a", ""], "deduplication key has 0 bytes", "send a hash"),
+        (["1"], ["k" * 1025], "deduplication key has 1025 bytes", "1 to 1024 bytes"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_with_the_way_out(connection, messages, keys, words, hint):
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=words) as caught:
+        connection.execute(CALL, [messages, keys])
+
+    assert hint in caught.value.diag.message_hint

@@ -1,0 +1,31 @@
+from support import rows, value
+
+ARCHIVED = "select msg_id, read_ct, message, headers from pgmq.a_orders order by 1"
+
+
+def test_a_current_claim_archives_its_message_with_all_it_was(connection, claimed):
+    assert value(connection, "select sluice.archive('orders', %s, %s)", *claimed) is True
+    assert value(connection, "select sluice.archive('orders', %s, %s)", *claimed) is False
+
+    assert value(connection, "select count(*) from pgmq.q_orders") == 0
+    assert rows(connection, ARCHIVED) == [(1, 1, {"n": 1}, {"h": 2})]
+
+
+def test_a_claim_that_is_over_archives_nothing(connection, claimed):
+    connection.execute("select pgmq.set_vt('orders', 1, 0)")
+    connection.execute("select pgmq.read('orders', 30, 1)")
+
+    assert value(connection, "select sluice.archive('orders', %s, %s)", *claimed) is False
+    assert value(connection, "select count(*) from pgmq.q_orders") == 1
+    assert value(connection, "select count(*) from pgmq.a_orders") == 0
+
+
+def test_several_claims_are_archived_at_once(connection, claimed):
+    connection.execute("select pgmq.send('orders', '2'::jsonb)")
+    connection.execute("select pgmq.read('orders', 30, 1)")
+
+    outcomes = rows(connection, "select * from sluice.archive('orders', array[2, 1], array[1, 1])")
+
+    assert outcomes == [(2, "done"), (1, "done")]
+    assert value(connection, "select count(*) from pgmq.q_orders") == 0
+    assert rows(connection, ARCHIVED) == [(1, 1, {"n": 1}, {"h": 2}), (2, 1, 2, None)]

@@ -1,0 +1,34 @@
+from support import rows, value
+
+
+def test_a_current_claim_deletes_its_message_for_good(connection, claimed):
+    assert value(connection, "select sluice.delete('orders', %s, %s)", *claimed) is True
+    assert value(connection, "select sluice.delete('orders', %s, %s)", *claimed) is False
+
+    assert value(connection, "select count(*) from pgmq.q_orders") == 0
+    assert value(connection, "select count(*) from pgmq.a_orders") == 0
+
+
+def test_a_claim_that_is_over_deletes_nothing(connection, claimed):
+    connection.execute("select pgmq.set_vt('orders', 1, 0)")
+    connection.execute("select pgmq.read('orders', 30, 1)")
+
+    assert value(connection, "select sluice.delete('orders', %s, %s)", *claimed) is False
+    assert value(connection, "select count(*) from pgmq.q_orders") == 1
+
+
+def test_a_claim_whose_time_is_over_is_current_while_nobody_else_has_claimed(connection, claimed):
+    connection.execute("select pgmq.set_vt('orders', 1, -5)")
+
+    assert value(connection, "select sluice.delete('orders', %s, %s)", *claimed) is True
+
+
+def test_several_claims_are_deleted_at_once(connection, claimed):
+    connection.execute("select pgmq.send('orders', '2'::jsonb)")
+    connection.execute("select pgmq.read('orders', 30, 1)")
+
+    outcomes = rows(connection, "select * from sluice.delete('orders', array[2, 1], array[1, 1])")
+
+    assert outcomes == [(2, "done"), (1, "done")]
+    assert value(connection, "select count(*) from pgmq.q_orders") == 0
+    assert value(connection, "select count(*) from pgmq.a_orders") == 0
