@@ -24,8 +24,6 @@ from support_official import (
 DRIVEN: dict[str, list[str]] = {}
 # What opens and closes a client, which every test does.
 LIFECYCLE = {"init", "close", "dispose", "session"}
-# PGMQ needs pg_partman for them.
-PARTITIONED = {"create_partitioned_queue", "convert_archive_partitioned"}
 _numbers = itertools.count(1)
 
 
@@ -82,7 +80,7 @@ def test_every_public_method_of_every_client_is_driven():
     of_clients = set().union(*(public_methods(client) for client in CLIENTS.values()))
 
     assert all(len(public_methods(client)) >= 40 for client in CLIENTS.values())
-    assert of_clients == DRIVEN.keys() | LIFECYCLE | PARTITIONED
+    assert of_clients == DRIVEN.keys() | LIFECYCLE
 
 
 # Queues
@@ -162,6 +160,51 @@ def test_indexes_for_groups_are_made(client, queue, observer):
     client.create_fifo_indexes_all()
 
     assert value(observer, query, f"pgmq.q_{queue}") > before
+
+
+@pytest.mark.parametrize("interval", [(100, 1000), ("1 day", "1 month")], ids=["by id", "by time"])
+@drives("create_partitioned_queue")
+def test_a_partitioned_queue_works_here_and_needs_pg_partman_there(
+    client, peer, observer, interval
+):
+    name = f"official_{next(_numbers)}"
+    if peer[0] == "upstream":
+        with pytest.raises(Exception, match="pg_partman is required") as raised:
+            client.create_partitioned_queue(name, *interval)
+        assert sqlstate_of(raised.value) == "P0001"
+        return
+
+    client.create_partitioned_queue(name, *interval)
+
+    with pytest.warns(UserWarning, match="QueueRecord"):
+        found = {record.queue_name: record for record in client.list_queues()}
+    assert found[name].is_partitioned is True
+    assert client.send_batch(name, [{"n": 1}, {"n": 2}, {"n": 3}]) == [1, 2, 3]
+    assert ids(client.read(name, qty=2)) == [1, 2]
+    assert client.archive(name, 1) is True
+    assert client.delete(name, 2) is True
+    assert client.pop(name).msg_id == 3
+    assert client.metrics(name).queue_length == 0
+    assert rows(observer, f"select msg_id from pgmq.a_{name}") == [(1,)]
+    assert client.drop_queue(name) is True
+
+
+@drives("convert_archive_partitioned")
+def test_an_archive_is_partitioned_here_and_needs_pg_partman_there(client, peer, queue, observer):
+    client.archive(queue, client.send(queue, {"n": 1}))
+    if peer[0] == "upstream":
+        with pytest.raises(Exception, match="null values cannot be formatted") as raised:
+            client.convert_archive_partitioned(queue)
+        assert sqlstate_of(raised.value) == "22004"
+        return
+
+    client.convert_archive_partitioned(queue)
+    client.convert_archive_partitioned(queue)
+
+    query = "select relkind::text from pg_class where oid = %s::regclass"
+    assert value(observer, query, f"pgmq.a_{queue}") == "p"
+    client.archive(queue, client.send(queue, {"n": 2}))
+    assert rows(observer, f"select msg_id from pgmq.a_{queue} order by msg_id") == [(1,), (2,)]
 
 
 # Sending
