@@ -58,7 +58,26 @@ SHOWN = {
     "`metrics` counts up to 5,000": ["db/pgmq/test__count.py"],
     "a table named like a queue's is read only after": ["db/pgmq/test__reader.py"],
     "a message that commits late may wait up to": ["db/pgmq/test__create_reader.py"],
-    "`default_partition_length` is always null": [test_behaviour.PARTITION],
+    "`create_partitioned` needs no extension": ["db/sluice/test_maintain.py"],
+    "pg_partman is used if `sluice.partition_manager`": ["db/pgmq/test__partman_create.py"],
+    "`create_partitioned` on a partitioned queue": ["db/pgmq/test_create_partitioned.py"],
+    "an interval that is 0, negative or of mixed": [
+        "db/sluice/test__require_partition_settings.py",
+    ],
+    "a partition is named `q_x_P<start>`": ["db/pgmq/test_create_partitioned.py"],
+    "a partitioned queue has a primary key": ["db/pgmq/test_create_partitioned.py"],
+    "retention by `msg_id` counts from the last id": ["db/sluice/test_maintain.py"],
+    "an empty partition of the queue that is over": ["db/sluice/test_maintain.py"],
+    "`convert_archive_partitioned` keeps what": ["db/pgmq/test_convert_archive_partitioned.py"],
+    "`leading_partition` is how many partitions": ["db/pgmq/test_convert_archive_partitioned.py"],
+    "an archive with policies, triggers or indexes": [
+        "db/pgmq/test_convert_archive_partitioned.py",
+    ],
+    "`default_partition_length` counts, up to": [
+        test_behaviour.PARTITION,
+        "db/pgmq/test__default_partition_length.py",
+    ],
+    "`drop_queue` drops the template tables": ["db/pgmq/test__partman_create.py"],
     "`list_queues` and `metrics_all` by name": [
         "db/pgmq/test_list_queues.py",
         "db/pgmq/test_metrics_all.py",

@@ -181,6 +181,16 @@ def test_an_empty_poll_reads_nothing(connection, queue):
 DEAD = 300_000
 
 
+def head(connection):
+    """What the session remembers of where to begin; empty: nothing."""
+    return value(
+        connection,
+        """select coalesce(current_setting(format(
+               'sluice.head_%s', md5(format('%s %s', 'q_orders', 'pgmq.q_orders'::regclass::oid))
+           ), true), '')""",
+    )
+
+
 @pytest.fixture
 def held(database, connection, queue):
     """A queue whose first 300,000 messages are deleted, and a snapshot that keeps their index entries."""
@@ -207,6 +217,7 @@ def test_a_held_snapshot_makes_it_begin_where_it_last_found_something(connection
     assert ids(connection, "pgmq.read('orders', 30, 1)") == [first]
     before = entries_read(connection, "q_orders_ready_idx")
 
+    assert head(connection) != ""
     for msg_id in others[:10]:
         assert ids(connection, "pgmq.read('orders', 30, 1)") == [msg_id]
 
@@ -230,6 +241,36 @@ def test_the_head_hides_what_commits_late_for_ten_seconds_at_most(database, conn
         deadline_s=15,
     )
     assert found == [late_id]
+
+
+def test_what_is_made_visible_in_the_past_waits_for_ten_seconds_at_most(connection, held):
+    first, *_ = send(connection, 2)
+    for _ in range(2):
+        assert len(ids(connection, "pgmq.read('orders', 30, 1)")) == 1
+
+    connection.execute(
+        "update pgmq.q_orders set vt = now() - interval '1 min' where msg_id = %s", [first]
+    )
+
+    found: list[int] = []
+    wait_until(
+        lambda: bool(found.extend(ids(connection, "pgmq.read('orders', 30, 1)")) or found),
+        "the message that a user made visible",
+        deadline_s=15,
+    )
+    assert found == [first]
+
+
+def test_without_dead_entries_there_is_no_head(connection, queue):
+    connection.execute(
+        "select count(*) from pgmq.send_batch('orders', array_fill('1'::jsonb, array[20000]))"
+    )
+    while ids(connection, "pgmq.read('orders', 30, 5000)"):
+        pass
+    connection.execute("update pgmq.q_orders set vt = now() - interval '1 min' where msg_id = 1")
+
+    assert ids(connection, "pgmq.read('orders', 30, 1)") == [1]
+    assert head(connection) == ""
 
 
 def test_the_head_hides_nothing_that_is_due(connection, held):

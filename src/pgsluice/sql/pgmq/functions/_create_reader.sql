@@ -24,12 +24,15 @@ declare
     -- The head, as this session remembers it: until when it holds (seconds since 1970), from which msg_id on there are
     -- ready messages, and from which vt (seconds) on deferred ones.
     v_head float8[] := string_to_array(nullif(current_setting(%2$L, true), ''), ' ');
-    -- It says nothing about messages that were not committed when it was made. So it is used only where a look from the
-    -- beginning is dear, and no longer than it takes for such looks to be a small part of the work.
-    v_dear_s constant float8 := 0.005;
-    v_dear_message_s constant float8 := 0.0001;
+    -- It says nothing about what is changed before it later on. So it is used only where a look from the beginning passes
+    -- many entries, a thousand of which take about 0.2 ms, and no longer than it takes for such looks to be a small part of
+    -- the work. The server counts the entries; where track_counts is off, and in partitions, there is no head.
+    v_entries_max constant bigint := 5000;
     v_rest constant float8 := 20;
     v_rest_max_s constant float8 := 10;
+    v_ready_idx constant oid := to_regclass(%3$L);
+    v_deferred_idx constant oid := to_regclass(%4$L);
+    v_entries bigint := pg_stat_get_xact_tuples_returned(v_ready_idx) + pg_stat_get_xact_tuples_returned(v_deferred_idx);
     -- And it stays this far behind what was seen, so that transactions of the usual length need not wait for that look.
     v_slack_ids constant bigint := 1000;
     v_slack_s constant float8 := 0.2;
@@ -43,7 +46,6 @@ declare
     v_first_due timestamptz;
     v_contained jsonb := nullif(conditional, '{}');
     v_claimed bigint[];
-    v_took_s float8;
 begin
     if v_head[1] between v_now_s and v_now_s + v_rest_max_s then
         v_first_msg_id := v_head[2];
@@ -117,9 +119,12 @@ begin
     end if;
 
     if v_head is null then
-        v_took_s := extract(epoch from clock_timestamp() - due_by);
-        if v_took_s > v_dear_s + v_dear_message_s * cardinality(v_claimed) then
-            v_head := array[v_now_s + least(v_took_s * v_rest, v_rest_max_s), v_first_msg_id, 0];
+        v_entries := pg_stat_get_xact_tuples_returned(v_ready_idx) + pg_stat_get_xact_tuples_returned(v_deferred_idx)
+            - v_entries;
+        if v_entries > v_entries_max + 2 * cardinality(v_claimed) then
+            v_head := array[
+                v_now_s + least(extract(epoch from clock_timestamp() - due_by) * v_rest, v_rest_max_s), v_first_msg_id, 0
+            ];
         end if;
     end if;
     if v_head is not null then
@@ -186,7 +191,9 @@ begin
         set enable_seqscan = off
         set enable_bitmapscan = off
         as %L',
-        v_queue, format(v_body, v_queue, v_setting)
+        v_queue, format(
+            v_body, v_queue, v_setting, format('pgmq.%I', v_queue || '_ready_idx'), format('pgmq.%I', v_queue || '_vt_idx')
+        )
     );
     execute format(
         'comment on function pgmq.%I(timestamptz, interval, integer, jsonb, boolean) is %L',

@@ -13,16 +13,17 @@ begin
     into v_schema
     from pg_extension as e
     join pg_namespace as n on n.oid = e.extnamespace
-    where e.extname = 'pg_partman'
-      -- Who drops another queue needs no rights there.
-      and exists (
-        select
-        from pg_class as c
-        where c.relnamespace = 'pgmq'::regnamespace
-          and c.relname in (pgmq.format_table_name(queue_name, 'q'), pgmq.format_table_name(queue_name, 'a'))
-          and c.relkind = 'p'
-          and c.relname not in (select p.table_name from sluice.partitioned_table as p)
-    );
+    where e.extname = 'pg_partman';
+    if not found then
+        return;
+    end if;
+    -- Who drops another queue needs no rights there.
+    perform
+    from pg_class as c
+    where c.relnamespace = 'pgmq'::regnamespace
+      and c.relname in (pgmq.format_table_name(queue_name, 'q'), pgmq.format_table_name(queue_name, 'a'))
+      and c.relkind = 'p'
+      and c.relname not in (select p.table_name from sluice.partitioned_table as p);
     if not found then
         return;
     end if;
