@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +52,15 @@ def make_server(version: str, folder: Path, *, tcp: bool = False) -> EmbeddedSer
     return EmbeddedServer(folder / f"pg{version}", version=int(version), options=FAST, tcp=tcp)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes share the tests: a file is done by one, and so is all of Spark, with one session."""
+    folder = Path(__file__).parent
+    for item in items:
+        path = item.path.relative_to(folder)
+        group = "spark" if path.parts[0] == "spark" else path.as_posix()
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 def pytest_report_header() -> list[str]:
     lines = []
     for version in VERSIONS:
@@ -74,41 +84,49 @@ def servers_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _started(version: str, folder: Path, *, tcp: bool = False) -> Iterator[EmbeddedServer]:
-    if version == "15" and not DEBIAN_15.exists():
-        pytest.skip(f"PostgreSQL 15 is not installed in {DEBIAN_15}")
-    server = make_server(version, folder, tcp=tcp)
-    server.start()
-    try:
-        with psycopg.connect(server.url(), autocommit=True) as connection:
-            connection.execute(f"create database {TEMPLATE}")
-        with psycopg.connect(server.url(TEMPLATE)) as connection:
-            schema.install(connection)
-        yield server
-    finally:
-        server.stop("immediate")
+class Servers:
+    """The servers of this run, each started when it is first asked for and running to the end."""
 
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._started: dict[str, EmbeddedServer] = {}
 
-@pytest.fixture(scope="session", params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])
-def server(request: pytest.FixtureRequest, servers_folder: Path) -> Iterator[EmbeddedServer]:
-    """Each supported PostgreSQL in turn."""
-    yield from _started(request.param, servers_folder)
+    def get(self, version: str, place: str = "", *, tcp: bool = False) -> EmbeddedServer:
+        """A server of a version, with the template; another one for another place."""
+        if version == "15" and not DEBIAN_15.exists():
+            pytest.skip(f"PostgreSQL 15 is not installed in {DEBIAN_15}")
+        key = f"{place}/{version}"
+        if key not in self._started:
+            folder = self._folder / place
+            folder.mkdir(mode=0o755, exist_ok=True)
+            server = make_server(version, folder, tcp=tcp)
+            server.start()
+            self._stack.callback(server.stop, "immediate")
+            with psycopg.connect(server.url(), autocommit=True) as connection:
+                connection.execute(f"create database {TEMPLATE}")
+            with psycopg.connect(server.url(TEMPLATE)) as connection:
+                schema.install(connection)
+            self._started[key] = server
+        return self._started[key]
 
 
 @pytest.fixture(scope="session")
-def server_18(servers_folder: Path) -> Iterator[EmbeddedServer]:
-    """PostgreSQL 18 alone, where the server's version cannot matter."""
-    folder = servers_folder / "only"
-    folder.mkdir(mode=0o755)
-    yield from _started("18", folder)
+def servers(servers_folder: Path) -> Iterator[Servers]:
+    with ExitStack() as stack:
+        yield Servers(servers_folder, stack)
 
 
 @pytest.fixture(scope="session", params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])
-def tcp_server(request: pytest.FixtureRequest, servers_folder: Path) -> Iterator[EmbeddedServer]:
-    """Each supported PostgreSQL in turn, on TCP with a password: for clients that know no sockets."""
-    folder = servers_folder / "tcp"
-    folder.mkdir(mode=0o755, exist_ok=True)
-    yield from _started(request.param, folder, tcp=True)
+def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedServer:
+    """Each supported PostgreSQL in turn."""
+    return servers.get(request.param)
+
+
+@pytest.fixture(scope="session")
+def server_18(servers: Servers) -> EmbeddedServer:
+    """PostgreSQL 18 alone, where the server's version cannot matter."""
+    return servers.get("18", "only")
 
 
 def _new_database(server: EmbeddedServer, template: str) -> Iterator[Database]:

@@ -52,16 +52,22 @@ def upstream(server_18: Any, upstream_sql: str) -> Iterator[psycopg.Connection]:
             yield connection
 
 
-@pytest.fixture(scope="module", params=["ours", "upstream"])
-def peer(request: pytest.FixtureRequest, tcp_server: Any) -> Iterator[tuple[str, str]]:
+# Ours on every PostgreSQL; PGMQ on one, to tell that a difference is ours and not the test's.
+PEERS = (("ours", "18"), ("ours", "16"), ("ours", "15"), ("upstream", "18"))
+
+
+@pytest.fixture(scope="module", params=PEERS, ids=[f"{name}-pg{v}" for name, v in PEERS])
+def peer(request: pytest.FixtureRequest, servers: Any) -> Iterator[tuple[str, str]]:
     """Which it is, and the address: of a database with our schemas, or with PGMQ."""
-    is_ours = request.param == "ours"
-    sql = "" if is_ours else request.getfixturevalue("upstream_sql")
-    template = "sluice_template" if is_ours else "template0"
-    for url in _database(tcp_server, f"compat_peer_{next(_peer_numbers)}", template):
+    name, version = request.param
+    sql = "" if name == "ours" else request.getfixturevalue("upstream_sql")
+    template = "sluice_template" if name == "ours" else "template0"
+    # On TCP with a password, for clients that know no sockets.
+    server = servers.get(version, "tcp", tcp=True)
+    for url in _database(server, f"compat_peer_{next(_peer_numbers)}", template):
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(sql)
-        yield request.param, url
+        yield name, url
 
 
 @pytest.fixture(scope="module")
