@@ -61,7 +61,7 @@ def install(connection: psycopg.Connection[Any], *, legacy: bool = False) -> tup
         PrivilegeError: The role may not create schemas, or does not own ours.
     """
     _check_server(connection)
-    with _translated(), connection.transaction():
+    with _translated(), _atomic(connection):
         run(connection, read("begin.sql"))
         legacy = legacy or _has_legacy(installed_versions(connection))
         pending = _pending(connection, legacy=legacy)
@@ -95,7 +95,7 @@ def install_tables(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
             "the functions are installed in this database, and need their tables whole; bring both to this "
             "release with `pgsluice schema upgrade`"
         )
-    with _translated(), connection.transaction():
+    with _translated(), _atomic(connection):
         run(connection, read("begin.sql"))
         pending = [m for m in _pending(connection, legacy=False) if m.version.startswith("pgmq/")]
         for migration in pending:
@@ -126,7 +126,7 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
         RetryableError: The tables could not be locked within the deadline. Nothing was changed.
     """
     _check_server(connection)
-    with _translated(), connection.transaction():
+    with _translated(), _atomic(connection):
         run(connection, read("adopt/begin.sql"))
         if installed_versions(connection):
             return ()
@@ -244,7 +244,7 @@ def uninstall(connection: psycopg.Connection[Any], *, drop_data: bool = False) -
     installed = installed_versions(connection)
     if not installed:
         raise NotInstalledError("pgsluice is not installed in this database; nothing was dropped")
-    with _translated(), connection.transaction():
+    with _translated(), _atomic(connection):
         holding = fetch(connection, read("contents.sql"))
         if holding and not drop_data:
             names = ", ".join(f"{kind} {name}" for kind, name in holding)
@@ -326,6 +326,16 @@ def _pending(connection: psycopg.Connection[Any], *, legacy: bool) -> list[Migra
             f"the database is newer than this release: it has {', '.join(unknown)}; upgrade pgsluice instead"
         )
     return [migration for migration in known if migration.version not in applied]
+
+
+@contextmanager
+def _atomic(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """All or nothing, as a part of the connection's transaction; one of its own in autocommit mode."""
+    if not connection.autocommit:
+        # Begins the caller's transaction, if none is open: psycopg's block would begin one and commit it.
+        connection.execute("")
+    with connection.transaction():
+        yield
 
 
 @contextmanager

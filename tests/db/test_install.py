@@ -80,6 +80,14 @@ def test_an_installation_is_part_of_the_callers_transaction(empty_database):
         assert schema.installed_versions(connection) == ()
 
 
+def test_an_installation_that_begins_the_callers_transaction_does_not_commit_it(empty_database):
+    with empty_database.connect(autocommit=False) as connection:
+        schema.install(connection)
+        connection.rollback()
+
+        assert schema.installed_versions(connection) == ()
+
+
 def test_the_callers_role_and_settings_are_given_back(empty_database):
     with empty_database.connect(autocommit=False) as connection:
         connection.execute("set check_function_bodies = on")

@@ -6,6 +6,7 @@ from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -30,8 +31,7 @@ class AsyncRunner:
         try:
             if isinstance(self._source, AsyncConnectionPool):
                 async with self._source.connection() as connection:
-                    sql = call.own_transaction_sql or call.sql
-                    return await _execute(connection, call, sql)
+                    return await _execute_alone(connection, call)
             return await _execute(self._source, call, call.sql)
         except psycopg.Error as error:
             raise translate(error, queue_name=call.queue_name) from error
@@ -49,6 +49,19 @@ class AsyncRunner:
             return await _execute_steps(self._source, steps)
         except psycopg.Error as error:  # of the pool, or of the end of the transaction
             raise translate(error) from error
+
+
+async def _execute_alone(connection: AsyncConnection[Any], call: Call[Result]) -> Result:
+    sql = call.own_transaction_sql or call.sql
+    if connection.autocommit or connection.info.transaction_status != TransactionStatus.IDLE:
+        return await _execute(connection, call, sql)
+    # One statement is a transaction of its own without saying so: begin and commit would be two more round trips.
+    await connection.set_autocommit(True)
+    try:
+        return await _execute(connection, call, sql)
+    finally:
+        if connection.info.transaction_status == TransactionStatus.IDLE:  # else the pool throws it away
+            await connection.set_autocommit(False)
 
 
 async def _execute_steps(connection: AsyncConnection[Any], steps: Steps[Result]) -> Result:

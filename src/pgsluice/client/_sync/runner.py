@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg import Connection
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
@@ -31,8 +32,7 @@ class Runner:
         try:
             if isinstance(self._source, ConnectionPool):
                 with self._source.connection() as connection:
-                    sql = call.own_transaction_sql or call.sql
-                    return _execute(connection, call, sql)
+                    return _execute_alone(connection, call)
             return _execute(self._source, call, call.sql)
         except psycopg.Error as error:
             raise translate(error, queue_name=call.queue_name) from error
@@ -50,6 +50,21 @@ class Runner:
             return _execute_steps(self._source, steps)
         except psycopg.Error as error:  # of the pool, or of the end of the transaction
             raise translate(error) from error
+
+
+def _execute_alone(connection: Connection[Any], call: Call[Result]) -> Result:
+    sql = call.own_transaction_sql or call.sql
+    if connection.autocommit or connection.info.transaction_status != TransactionStatus.IDLE:
+        return _execute(connection, call, sql)
+    # One statement is a transaction of its own without saying so: begin and commit would be two more round trips.
+    connection.set_autocommit(True)
+    try:
+        return _execute(connection, call, sql)
+    finally:
+        if (
+            connection.info.transaction_status == TransactionStatus.IDLE
+        ):  # else the pool throws it away
+            connection.set_autocommit(False)
 
 
 def _execute_steps(connection: Connection[Any], steps: Steps[Result]) -> Result:
