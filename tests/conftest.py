@@ -27,6 +27,8 @@ FAST = {
 }
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 VERSIONS = ("18", "16", "15")
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 8 << 30
 
 _database_numbers = itertools.count(1)
 
@@ -77,8 +79,10 @@ def pytest_report_header() -> list[str]:
 
 @pytest.fixture(scope="session")
 def servers_folder() -> Iterator[Path]:
-    # Not pytest's own folder: as root the server runs as another user, who could not enter it.
-    folder = Path(tempfile.mkdtemp(prefix="pgsluice-tests-"))
+    # Not pytest's own folder: as root the server runs as another user, who could not enter it. In memory where there is
+    # room: the files of a database for each test are most of the time of a run.
+    has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES
+    folder = Path(tempfile.mkdtemp(prefix="pgsluice-tests-", dir=MEMORY if has_room else None))
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -132,7 +136,7 @@ def server_18(servers: Servers) -> EmbeddedServer:
 def _new_database(server: EmbeddedServer, template: str) -> Iterator[Database]:
     name = f"test_{next(_database_numbers)}"
     with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute(f"create database {name} template {template}")
+        connection.execute(f"create database {name} template {template} strategy file_copy")
         try:
             yield Database(server, name)
         finally:

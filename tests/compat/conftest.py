@@ -28,7 +28,7 @@ def upstream_sql() -> str:
 
 def _database(server: Any, name: str, template: str) -> Iterator[str]:
     with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute(f"create database {name} template {template}")
+        connection.execute(f"create database {name} template {template} strategy file_copy")
         try:
             yield server.url(name)
         finally:
