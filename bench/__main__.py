@@ -24,6 +24,7 @@ from rich.table import Table
 from bench.place import Place
 from bench.systems import System, systems
 from bench.workloads import (
+    client,
     groups,
     held_snapshot,
     metrics,
@@ -41,6 +42,7 @@ WORKLOADS = {
     "groups": groups,
     "metrics": metrics,
     "notify": notify,
+    "client": client,
     "held_snapshot": held_snapshot,
 }
 SETTINGS = ("server_version", "synchronous_commit", "fsync", "shared_buffers", "wal_level")
@@ -76,7 +78,7 @@ def main() -> int:
     try:
         for workload in WORKLOADS if arguments.workload == "all" else [arguments.workload]:
             repeats = arguments.repeats or getattr(WORKLOADS[workload], "REPEATS", 5)
-            report = run(systems(), workload, repeats, arguments.synchronous_commit)
+            report = run(systems(workload), workload, repeats, arguments.synchronous_commit)
             console.print(table(report))
             console.print(f"wrote {write(report, arguments.out)}")
     except SluiceError as error:
@@ -111,7 +113,7 @@ def run(
             with psycopg.connect(server.url(), autocommit=True) as connection:
                 connection.execute(f"create database bench_{number}")
             connection = psycopg.connect(server.url(f"bench_{number}"), autocommit=True)
-            places[system.name] = Place(stack.enter_context(connection), server)
+            places[system.name] = Place(system.name, stack.enter_context(connection), server)
             system.install(connection)
         rates = measured(places, WORKLOADS[workload], repeats)
         shown = connection.execute(

@@ -15,9 +15,11 @@ class Place:
     """A database with one system.
 
     Attributes:
+        name: Of the system.
         connection: To it, in autocommit mode.
         server: Where it is, for who needs another connection or a program.
     """
 
+    name: str
     connection: psycopg.Connection[Any]
     server: EmbeddedServer

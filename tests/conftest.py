@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,6 +17,10 @@ import pytest
 
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
+
+# A shell that starts the tests in the background has interrupts ignored, and every process started here would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TEMPLATE = "sluice_template"
 # Nothing here outlives the run: durability would only cost time.
@@ -54,13 +59,17 @@ def make_server(version: str, folder: Path, *, tcp: bool = False) -> EmbeddedSer
     return EmbeddedServer(folder / f"pg{version}", version=int(version), options=FAST, tcp=tcp)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where several processes share the tests: a file is done by one, and so is all of Spark, with one session."""
     folder = Path(__file__).parent
     for item in items:
         path = item.path.relative_to(folder)
         group = "spark" if path.parts[0] == "spark" else path.as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(group))
+    # The longest first, or all other processes end up waiting for it.
+    items.sort(key=lambda item: not item.path.is_relative_to(folder / "spark"))
 
 
 def pytest_report_header() -> list[str]:

@@ -22,6 +22,8 @@ class System(Protocol):
         """Install it into an empty database."""
 
 
-def systems() -> list[System]:
-    """Ours first; the others are its peers."""
+def systems(workload: str) -> list[System]:
+    """Who takes part in a workload: ours first; the others are its peers."""
+    if workload == "client":
+        return [Pgsluice(name) for name in ("WorkQueue", "by hand", "TableQueue")]
     return [Pgsluice(), Pgmq()]

@@ -13,7 +13,9 @@ from pgsluice import schema
 class Pgsluice:
     """The system under test."""
 
-    name = "pgsluice"
+    def __init__(self, name: str = "pgsluice") -> None:
+        """Name it by what is asked of it, where that is not the whole of it."""
+        self.name = name
 
     def version(self) -> str:
         """The package's version."""

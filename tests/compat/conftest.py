@@ -63,7 +63,7 @@ def peer(request: pytest.FixtureRequest, servers: Any) -> Iterator[tuple[str, st
     sql = "" if name == "ours" else request.getfixturevalue("upstream_sql")
     template = "sluice_template" if name == "ours" else "template0"
     # On TCP with a password, for clients that know no sockets.
-    server = servers.get(version, "tcp", tcp=True)
+    server = servers.get(version, "by_tcp", tcp=True)
     for url in _database(server, f"compat_peer_{next(_peer_numbers)}", template):
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(sql)
