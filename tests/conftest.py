@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -59,17 +59,10 @@ def make_server(version: str, folder: Path, *, tcp: bool = False) -> EmbeddedSer
     return EmbeddedServer(folder / f"pg{version}", version=int(version), options=FAST, tcp=tcp)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes share the tests: a file is done by one, and so is all of Spark, with one session."""
-    folder = Path(__file__).parent
-    for item in items:
-        path = item.path.relative_to(folder)
-        group = "spark" if path.parts[0] == "spark" else path.as_posix()
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(group))
-    # The longest first, or all other processes end up waiting for it.
-    items.sort(key=lambda item: not item.path.is_relative_to(folder / "spark"))
+    """Begin with Spark: it takes longest, and where processes share the tests, all would end up waiting for it."""
+    spark = Path(__file__).parent / "spark"
+    items.sort(key=lambda item: not item.path.is_relative_to(spark))
 
 
 def pytest_report_header() -> list[str]:
@@ -81,8 +74,10 @@ def pytest_report_header() -> list[str]:
             )
             continue
         bin_dir = make_server(version, Path(tempfile.gettempdir())).bin_dir
-        text = os.popen(f"'{bin_dir}/postgres' --version").read().strip()
-        lines.append(f"server: {text} ({bin_dir})")
+        said = subprocess.run(
+            [bin_dir / "postgres", "--version"], capture_output=True, text=True, check=True
+        )
+        lines.append(f"server: {said.stdout.strip()} ({bin_dir})")
     return lines
 
 

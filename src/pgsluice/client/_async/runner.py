@@ -60,7 +60,9 @@ async def _execute_alone(connection: AsyncConnection[Any], call: Call[Result]) -
     try:
         return await _execute(connection, call, sql)
     finally:
-        if connection.info.transaction_status == TransactionStatus.IDLE:  # else the pool throws it away
+        if (
+            connection.info.transaction_status == TransactionStatus.IDLE
+        ):  # else the pool throws it away
             await connection.set_autocommit(False)
 
 
