@@ -1,4 +1,5 @@
--- The form with headers and a time does the work; the others fill in what they leave out.
+-- The form with headers and a time does the work; the others fill in what they leave out. PL/pgSQL, as it keeps the plan of the
+-- call, which SQL makes anew each time.
 create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay timestamptz)
 returns setof bigint
 language plpgsql
@@ -27,10 +28,12 @@ grant execute on function pgmq.send_batch(text, jsonb[], jsonb[], timestamptz) t
 
 create or replace function pgmq.send_batch(queue_name text, msgs jsonb[])
 returns setof bigint
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send_batch(queue_name, msgs, null::jsonb[], now());
+begin
+    return query select pgmq.send_batch(queue_name, msgs, null::jsonb[], now());
+end;
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[]) is
@@ -40,10 +43,12 @@ grant execute on function pgmq.send_batch(text, jsonb[]) to sluice_admin, sluice
 
 create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[])
 returns setof bigint
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send_batch(queue_name, msgs, headers, now());
+begin
+    return query select pgmq.send_batch(queue_name, msgs, headers, now());
+end;
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], jsonb[]) is
@@ -53,10 +58,12 @@ grant execute on function pgmq.send_batch(text, jsonb[], jsonb[]) to sluice_admi
 
 create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], delay integer)
 returns setof bigint
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send_batch(queue_name, msgs, null::jsonb[], pgmq._visible_from(delay));
+begin
+    return query select pgmq.send_batch(queue_name, msgs, null::jsonb[], pgmq._visible_from(delay));
+end;
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], integer) is
@@ -66,10 +73,12 @@ grant execute on function pgmq.send_batch(text, jsonb[], integer) to sluice_admi
 
 create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], delay timestamptz)
 returns setof bigint
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send_batch(queue_name, msgs, null::jsonb[], delay);
+begin
+    return query select pgmq.send_batch(queue_name, msgs, null::jsonb[], delay);
+end;
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], timestamptz) is
@@ -79,10 +88,12 @@ grant execute on function pgmq.send_batch(text, jsonb[], timestamptz) to sluice_
 
 create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay integer)
 returns setof bigint
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    select pgmq.send_batch(queue_name, msgs, headers, pgmq._visible_from(delay));
+begin
+    return query select pgmq.send_batch(queue_name, msgs, headers, pgmq._visible_from(delay));
+end;
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], jsonb[], integer) is
