@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from bench.goal import Goal
 from bench.place import Place
 from bench.systems import System, systems
 from bench.workloads import (
@@ -132,7 +133,10 @@ def run(
         },
         "server": dict(shown),
         "unit": WORKLOADS[workload].UNIT,
-        "results": [summary(name, by_system) for name, by_system in rates.items()],
+        "results": with_goals(
+            [summary(name, by_system) for name, by_system in rates.items()],
+            WORKLOADS[workload].GOALS,
+        ),
     }
 
 
@@ -163,6 +167,18 @@ def summary(question: str, by_system: dict[str, list[float]]) -> dict[str, Any]:
     }
 
 
+def with_goals(results: list[dict[str, Any]], goals: dict[str, Goal]) -> list[dict[str, Any]]:
+    """Add to each result with a goal what that is, and whether it was reached."""
+    medians = {result["question"]: result["median"] for result in results}
+    for result in results:
+        goal = goals.get(result["question"])
+        if goal is not None:
+            reached = goal.reached(result["question"], medians)
+            result["goal"] = str(goal)
+            result["reached"] = reached or f"missed: {goal.why_missed or 'no reason known'}"
+    return results
+
+
 def machine() -> dict[str, Any]:
     """What the numbers depend on."""
     model = platform.processor() or platform.machine()
@@ -190,7 +206,7 @@ def table(report: dict[str, Any]) -> Table:
         title=f"{WORKLOADS[report['workload']].TITLE}, synchronous_commit {commit}",
         title_justify="left",
     )
-    shown.add_column("median (range)", no_wrap=True)
+    shown.add_column("median (range)")
     for name in names:
         shown.add_column(f"{name} {report['versions'][name]}", justify="right", no_wrap=True)
     for peer in peers:
@@ -201,7 +217,11 @@ def table(report: dict[str, Any]) -> Table:
             for name, rates in result["all"].items()
         ]
         ratios = (f"{result['ratio'][peer]:.2f}" for peer in peers)
-        shown.add_row(result["question"], *cells, *ratios)
+        question = result["question"]
+        if "goal" in result:
+            reached = "reached" if result["reached"] is True else result["reached"]
+            question += f"\n[dim]goal {result['goal']}: {reached}"
+        shown.add_row(question, *cells, *ratios)
     return shown
 
 

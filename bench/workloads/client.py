@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
+from bench.goal import Goal
 from bench.place import Place
 from pgsluice.client import TableQueue, WorkQueue
 
@@ -34,6 +35,8 @@ class Question:
 
 
 QUESTIONS = (Question("send(1)", reads=False), Question("read(1) + delete(1)", reads=True))
+
+GOALS = {question.name: Goal(0.9) for question in QUESTIONS}
 
 
 class ByHand:

@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 
+from bench.goal import Goal
 from bench.place import Place
 from pgsluice.embedded import EmbeddedServer
 
@@ -40,6 +41,11 @@ QUESTIONS = tuple(
     for qty in (10,)
     for when, stretch in (("first", 0), ("last", SECONDS // STRETCH_S - 1))
 )
+GOALS = {
+    question.name: Goal(0.65, of=question.name.replace("last", "first"))
+    for question in QUESTIONS
+    if "last" in question.name
+}
 _runs: dict[tuple[str, int], list[float]] = {}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 
+from bench.goal import Goal
 from bench.place import Place
 
 TITLE = "Messages a second that are sent to a queue that notifies, one session"
@@ -47,6 +48,11 @@ QUESTIONS = tuple(
     )
     for how, interval_ms in (("silent", None), ("throttle 250 ms", 250), ("throttle 0", 0))
 )
+
+# At most 1.3 times the time of a silent queue.
+GOALS = {
+    f"send_batch({BATCH:,}), throttle 0": Goal(1 / 1.3, of=f"send_batch({BATCH:,}), silent"),
+}
 
 
 def measure(place: Place, question: Question) -> float:

@@ -6,6 +6,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
+from bench.goal import Goal
 from bench.place import Place
 
 TITLE = "Reads a second, one session"
@@ -44,6 +45,13 @@ QUESTIONS = tuple(
     for qty in (1, 100, 0)
     for front in FILL
 )
+
+# At most twice the cost of the same with nothing in front.
+GOALS = {
+    question.name: Goal(0.5, of=question.name.replace(question.front, "nothing"))
+    for question in QUESTIONS
+    if question.front != "nothing"
+}
 
 
 def measure(place: Place, question: Question) -> float:

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 
+from bench.goal import Goal
 from bench.place import Place
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import EmbeddedServerError
@@ -73,6 +74,14 @@ QUESTIONS = (
     ),
     Question("pop(1)", f"select msg_id from pgmq.pop('{QUEUE}');", SINGLES, 1, reads=True),
 )
+
+ROWS = "the delete and the commits cost both the same, and most of the rest is writing rows"
+GOALS = {
+    "send(1)": Goal(1.0, why_missed="one insert, planned once a call, is all that either does"),
+    f"send_batch({BATCH})": Goal(1.0),
+    "read(1) + delete(1)": Goal(1.5, why_missed=ROWS),
+    f"read({BATCH}) + delete({BATCH})": Goal(1.5, why_missed=ROWS),
+}
 
 
 def measure(place: Place, question: Question) -> float:

@@ -1,0 +1,35 @@
+"""What a question is to reach, and why it does not, where it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PEER = "peer"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The least that our rate is to be.
+
+    Attributes:
+        least: How many a second, or how many times what it is compared with.
+        of: What that is: `PEER`, the first peer's rate; the name of another question, our rate there; None.
+        why_missed: Said with the result when it is not reached.
+    """
+
+    least: float
+    of: str | None = PEER
+    why_missed: str = ""
+
+    def __str__(self) -> str:
+        if self.of is None:
+            return f"{self.least:,.0f} a second"
+        return f"{self.least:.2g} of {'the peer' if self.of == PEER else self.of}"
+
+    def reached(self, question: str, medians: dict[str, dict[str, float]]) -> bool:
+        """Whether the medians (question → system → rate, ours first) reach it."""
+        ours, peer, *_ = medians[question].values()
+        if self.of is None:
+            return ours >= self.least
+        compared = peer if self.of == PEER else next(iter(medians[self.of].values()))
+        return ours >= self.least * compared
