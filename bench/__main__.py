@@ -79,7 +79,8 @@ def main() -> int:
     try:
         for workload in WORKLOADS if arguments.workload == "all" else [arguments.workload]:
             repeats = arguments.repeats or getattr(WORKLOADS[workload], "REPEATS", 5)
-            report = run(systems(workload), workload, repeats, arguments.synchronous_commit)
+            contestants = getattr(WORKLOADS[workload], "SYSTEMS", None) or systems()
+            report = run(contestants, workload, repeats, arguments.synchronous_commit)
             console.print(table(report))
             console.print(f"wrote {write(report, arguments.out)}")
     except SluiceError as error:

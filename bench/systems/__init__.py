@@ -22,8 +22,6 @@ class System(Protocol):
         """Install it into an empty database."""
 
 
-def systems(workload: str) -> list[System]:
-    """Who takes part in a workload: ours first; the others are its peers."""
-    if workload == "client":
-        return [Pgsluice(name) for name in ("WorkQueue", "by hand", "TableQueue")]
+def systems() -> list[System]:
+    """Who takes part where a workload names nobody else: ours first; the others are its peers."""
     return [Pgsluice(), Pgmq()]

@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from bench.goal import Goal
 from bench.place import Place
+from bench.systems.pgsluice import Pgsluice
 from pgsluice.client import TableQueue, WorkQueue
 
 TITLE = "Messages a second from Python, one connection in autocommit mode"
@@ -81,6 +82,7 @@ CONTESTANTS: dict[str, Callable[[psycopg.Connection[Any]], ByHand | ByClient]] =
     "by hand": ByHand,
     "TableQueue": lambda connection: ByClient(TableQueue(connection)),
 }
+SYSTEMS = [Pgsluice(name) for name in CONTESTANTS]
 
 
 def measure(place: Place, question: Question) -> float:

@@ -20,7 +20,6 @@ UNIT = (
 MESSAGES = 100_000
 READS = 5
 CUT_OFF_S = 5
-REPEATS = 5
 
 
 @dataclass(frozen=True)

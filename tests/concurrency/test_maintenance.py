@@ -52,6 +52,22 @@ class Threads:
             self.errors.append(error)
 
 
+def reader(all_sent, taken):
+    """Reads and acknowledges, every second one by archiving, until all is sent and nothing is left."""
+
+    def read(session, number):
+        acknowledge = "archive" if number % 2 else "delete"
+        while True:
+            was_last = all_sent.is_set()
+            ids = [m[0] for m in rows(session, "select * from pgmq.read('orders', 600, 40)")]
+            done = rows(session, f"select * from pgmq.{acknowledge}('orders', %s::bigint[])", ids)
+            taken.update(msg_id for (msg_id,) in done)
+            if was_last and not ids:
+                return
+
+    return read
+
+
 @pytest.mark.parametrize("kind", CREATE)
 def test_eight_maintainers_with_senders_and_readers_lose_nothing_and_fail_nobody(database, kind):
     sent: Counter[int] = Counter()
@@ -73,16 +89,6 @@ def test_eight_maintainers_with_senders_and_readers_lose_nothing_and_fail_nobody
                 )
             )
 
-    def read(session, number):
-        acknowledge = "archive" if number % 2 else "delete"
-        while True:
-            was_last = all_sent.is_set()
-            ids = [m[0] for m in rows(session, "select * from pgmq.read('orders', 600, 40)")]
-            done = rows(session, f"select * from pgmq.{acknowledge}('orders', %s::bigint[])", ids)
-            taken.update(msg_id for (msg_id,) in done)
-            if was_last and not ids:
-                return
-
     def maintain(session, _number):
         while not over.is_set():
             for _task, _queue, done, detail in rows(session, "select * from sluice.maintain()"):
@@ -90,7 +96,7 @@ def test_eight_maintainers_with_senders_and_readers_lose_nothing_and_fail_nobody
                     given_up[detail] += 1
 
     senders, others = Threads(database), Threads(database)
-    others.start(read, READERS)
+    others.start(reader(all_sent, taken), READERS)
     others.start(maintain, COPIES)
     senders.start(send, SENDERS)
     senders.join()
@@ -156,18 +162,8 @@ def test_eight_copies_of_every_maintenance_call_lose_nothing_and_fail_nobody(dat
                 )
             sent.extend(msg_id for (msg_id,) in ids)
 
-    def read(session, number):
-        acknowledge = "archive" if number % 2 else "delete"
-        while True:
-            was_last = all_sent.is_set()
-            ids = [m[0] for m in rows(session, "select * from pgmq.read('orders', 600, 40)")]
-            done = rows(session, f"select * from pgmq.{acknowledge}('orders', %s::bigint[])", ids)
-            taken.update(msg_id for (msg_id,) in done)
-            if was_last and not ids:
-                return
-
     senders, others = Threads(database), Threads(database)
-    others.start(read, READERS)
+    others.start(reader(all_sent, taken), READERS)
     others.start(call, COPIES * 2)
     senders.start(send, SENDERS)
     senders.join()
