@@ -207,11 +207,11 @@ def table(report: dict[str, Any]) -> Table:
         title=f"{WORKLOADS[report['workload']].TITLE}, synchronous_commit {commit}",
         title_justify="left",
     )
-    shown.add_column("median (range)")
+    shown.add_column("median (range)", min_width=18)
     for name in names:
-        shown.add_column(f"{name} {report['versions'][name]}", justify="right", no_wrap=True)
+        shown.add_column(f"{name} {report['versions'][name]}", justify="right", min_width=8)
     for peer in peers:
-        shown.add_column(f"to {peer}", justify="right", style="bold", no_wrap=True)
+        shown.add_column(f"to {peer}", justify="right", style="bold", min_width=7)
     for result in report["results"]:
         cells = [
             f"{result['median'][name]:,.0f}\n[dim]{min(rates):,.0f} to {max(rates):,.0f}"
