@@ -20,7 +20,7 @@ from support import rows, value
 
 FUNCTIONS = """
 select n.nspname || '.' || p.proname from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
-where n.nspname in ('pgmq', 'pgq', 'sluice')
+where n.nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')
 """
 # All that makes a queue what it is, its own name taken out.
 MADE_OF = """

@@ -424,7 +424,7 @@ def test_the_owner_adopts_without_being_superuser(empty_database, server, role, 
             assert value(owner, "select pgmq.send('orders', '1'::jsonb)") == 1101
             owners = rows(
                 owner,
-                """select nspowner::regrole::text from pg_namespace where nspname in ('pgmq', 'pgq', 'sluice')
+                """select nspowner::regrole::text from pg_namespace where nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')
                 union select proowner::regrole::text from pg_proc where pronamespace = 'pgmq'::regnamespace""",
             )
             assert owners == [(role if owner_afterwards == "itself" else "sluice_owner",)]

@@ -168,7 +168,7 @@ def test_a_schema_that_is_not_ours_is_left_alone(empty_database, name):
         )
         assert rows(
             connection,
-            "select nspname from pg_namespace where nspname in ('pgmq', 'pgq', 'sluice')",
+            "select nspname from pg_namespace where nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')",
         ) == [(name,)]
 
 
@@ -229,7 +229,7 @@ def test_a_role_that_may_create_roles_hands_the_schemas_to_sluice_owner(
     with owned_database.connect() as connection:
         owners = rows(
             connection,
-            "select distinct nspowner::regrole::text from pg_namespace where nspname in ('pgmq', 'pgq', 'sluice')",
+            "select distinct nspowner::regrole::text from pg_namespace where nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')",
         )
     assert owners == [("sluice_owner",)]
 
@@ -322,7 +322,7 @@ def test_uninstalling_asks_before_it_destroys_data(connection):
     assert (
         rows(
             connection,
-            "select nspname from pg_namespace where nspname in ('pgmq', 'pgq', 'sluice')",
+            "select nspname from pg_namespace where nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')",
         )
         == []
     )

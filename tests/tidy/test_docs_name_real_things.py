@@ -138,7 +138,7 @@ def objects(server_18):
             union select relnamespace, relname from pg_class
             union select typnamespace, typname from pg_type
         ) as o on o.schema = n.oid
-        where n.nspname in ('pgmq', 'pgq', 'sluice')
+        where n.nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')
     """
     with psycopg.connect(server_18.url("sluice_template")) as connection:
         return {name for (name,) in rows(connection, query)}

@@ -15,7 +15,7 @@ begin
     for v_schema in
         select n.nspname
         from pg_catalog.pg_namespace as n
-        where n.nspname in ('pgmq', 'pgq', 'sluice')
+        where n.nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')
           and n.nspname is distinct from pg_catalog.current_setting('sluice.adopting', true)
         order by n.nspname
     loop
@@ -36,7 +36,8 @@ declare
     v_role name;
 begin
     foreach v_role in array array[
-        'sluice_owner', 'sluice_admin', 'sluice_writer', 'sluice_reader', 'sluice_monitor'
+        'sluice_owner', 'sluice_admin', 'sluice_writer', 'sluice_reader', 'sluice_monitor',
+        'pgq_reader', 'pgq_writer', 'pgq_admin'
     ]
     loop
         if pg_catalog.to_regrole(v_role::text) is not null then
@@ -52,6 +53,20 @@ begin
                     v_role, current_user;
         end;
     end loop;
+end;
+$$;
+
+-- PgQ's administrators are readers and writers too. Where the roles were there before, whoever made them decided.
+do $$
+begin
+    if not pg_catalog.pg_has_role('pgq_admin', 'pgq_reader', 'member')
+        or not pg_catalog.pg_has_role('pgq_admin', 'pgq_writer', 'member')
+    then
+        grant pgq_reader, pgq_writer to pgq_admin;
+    end if;
+exception
+    when insufficient_privilege or undefined_object or unique_violation then
+        null;
 end;
 $$;
 
@@ -83,7 +98,7 @@ begin
         end;
     end if;
 
-    foreach v_schema in array array['pgmq', 'pgq', 'sluice']
+    foreach v_schema in array array['pgmq', 'pgq', 'pgq_coop', 'sluice']
     loop
         if pg_catalog.to_regnamespace(pg_catalog.quote_ident(v_schema)) is null then
             execute pg_catalog.format('create schema %I authorization %I', v_schema, v_owner);
@@ -113,6 +128,7 @@ comment on table sluice.migration is
 grant usage on schema pgmq to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;
 grant create on schema pgmq to sluice_admin;
 grant usage on schema pgmq to pg_monitor;
-grant usage on schema pgq to public;
+grant usage on schema pgq, pgq_coop to public;
 grant usage on schema sluice to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;
+grant usage on schema sluice to pgq_admin, pgq_reader, pgq_writer;
 grant select on sluice.migration to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;

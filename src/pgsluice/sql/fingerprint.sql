@@ -4,7 +4,7 @@ with
 ours as (
     select n.oid, n.nspname, n.nspowner, n.nspacl
     from pg_catalog.pg_namespace as n
-    where n.nspname in ('pgmq', 'pgq', 'sluice')
+    where n.nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')
 ),
 relation as (
     select c.*, ours.nspname

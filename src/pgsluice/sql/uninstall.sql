@@ -1,2 +1,2 @@
 -- Cascade: event tables inherit, and captured tables have triggers that call our functions.
-drop schema pgmq, pgq, sluice cascade;
+drop schema pgmq, pgq, pgq_coop, sluice cascade;

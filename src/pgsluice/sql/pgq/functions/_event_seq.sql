@@ -20,4 +20,4 @@ $$;
 comment on function pgq._event_seq(integer) is
     'How many event ids a log has handed out, uncommitted and rolled back ones included; 0 on a new log.';
 revoke execute on function pgq._event_seq(integer) from public;
-grant execute on function pgq._event_seq(integer) to sluice_admin;
+grant execute on function pgq._event_seq(integer) to pgq_admin, sluice_admin;

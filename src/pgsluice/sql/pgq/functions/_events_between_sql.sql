@@ -50,4 +50,4 @@ $$;
 comment on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, integer, integer) is
     'The text of the query for the events that the second snapshot sees and the first does not, in no order; of one slice of them.';
 revoke execute on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, integer, integer) from public;
-grant execute on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, integer, integer) to sluice_admin, sluice_reader;
+grant execute on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, integer, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

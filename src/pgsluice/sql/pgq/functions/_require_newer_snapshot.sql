@@ -7,12 +7,7 @@ declare
     v_last pg_snapshot;
     v_now pg_snapshot;
 begin
-    select t.tick_snapshot
-    into v_last
-    from pgq.tick as t
-    where t.tick_queue = i_queue_id
-    order by t.tick_id desc
-    limit 1;
+    v_last := (pgq._last_tick(i_queue_id)).tick_snapshot;
     v_now := pg_current_snapshot();
     if pg_snapshot_xmin(v_now) < pg_snapshot_xmin(v_last) or pg_snapshot_xmax(v_now) < pg_snapshot_xmax(v_last) then
         raise exception using
@@ -26,7 +21,7 @@ begin
                 from pgq.queue as q
                 where q.queue_id = i_queue_id
             ),
-            hint = 'this is a restored dump: drop the log and create it again once its events are no longer needed';
+            hint = 'this is a restored dump: call sluice.after_restore() once';
     end if;
 end;
 $$;
@@ -34,4 +29,4 @@ $$;
 comment on function pgq._require_newer_snapshot(integer) is
     'Raise if a tick of this log, taken now, would be behind its last tick.';
 revoke execute on function pgq._require_newer_snapshot(integer) from public;
-grant execute on function pgq._require_newer_snapshot(integer) to sluice_admin;
+grant execute on function pgq._require_newer_snapshot(integer) to pgq_admin, sluice_admin;

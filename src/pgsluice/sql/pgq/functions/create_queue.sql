@@ -10,7 +10,6 @@ declare
     v_event_seq text;
     v_tick_seq text;
     v_ntables integer;
-    v_table text;
 begin
     if i_queue_name is null then
         raise exception using
@@ -41,14 +40,10 @@ begin
     execute format('create sequence pgq.%I', v_tick_seq);
     execute format('create sequence pgq.%I', v_event_seq);
     execute format('create table pgq.%I () inherits (pgq.event_template)', v_parent);
+    execute format('create table pgq.%I (check (tick_queue = %s)) inherits (pgq.tick)', 'tick_' || v_queue_id, v_queue_id);
     for v_number in 0 .. v_ntables - 1
     loop
-        v_table := v_parent || '_' || v_number;
-        execute format('create table pgq.%I () inherits (pgq.%I)', v_table, v_parent);
-        execute format(
-            'alter table pgq.%I alter column ev_id set default nextval(%L)', v_table, 'pgq.' || v_event_seq
-        );
-        execute format('create index %I on pgq.%I (ev_txid)', v_table || '_txid_idx', v_table);
+        perform pgq._create_segment(v_queue_id, v_number);
     end loop;
 
     perform pgq._grant_queue(v_queue_id);
@@ -60,4 +55,4 @@ $$;
 comment on function pgq.create_queue(text) is
     'Create an event log with its first tick; 1 when created, 0 when it existed.';
 revoke execute on function pgq.create_queue(text) from public;
-grant execute on function pgq.create_queue(text) to sluice_admin;
+grant execute on function pgq.create_queue(text) to pgq_admin, sluice_admin;

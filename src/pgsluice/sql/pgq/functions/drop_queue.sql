@@ -6,7 +6,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_queue_id integer;
-    v_event_table name;
+    v_table name;
 begin
     -- The row lock makes a registration that runs at this moment wait, and then fail.
     select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = x_queue_name for update;
@@ -20,18 +20,18 @@ begin
 
     if x_force then
         perform pgq.unregister_consumer(x_queue_name, c.co_name)
-        from pgq.subscription as s
+        from pgq.subscriber as s
         join pgq.consumer as c on c.co_id = s.sub_consumer
         where s.sub_queue = v_queue_id;
     else
-        perform from pgq.subscription as s where s.sub_queue = v_queue_id;
+        perform from pgq.subscriber as s where s.sub_queue = v_queue_id;
         if found then
             raise exception using
                 errcode = 'PQ005',
                 message = 'cannot drop queue, consumers still attached',
                 detail = (
                     select format('The consumers of %L: %s.', x_queue_name, string_agg(c.co_name, ', ' order by c.co_name))
-                    from pgq.subscription as s
+                    from pgq.subscriber as s
                     join pgq.consumer as c on c.co_id = s.sub_consumer
                     where s.sub_queue = v_queue_id
                 ),
@@ -39,18 +39,17 @@ begin
         end if;
     end if;
 
-    -- The children first, then their parent: it comes last in this order.
-    for v_event_table in
+    -- The children first, then their parents: they come last in this order.
+    for v_table in
         select c.relname
         from pg_class as c
         where c.relnamespace = 'pgq'::regnamespace
           and c.relkind = 'r'
-          and c.relname ~ format('^event_%s(_[0-9]+)?$', v_queue_id)
+          and c.relname ~ format('^(event|tick)_%s(_[0-9]+)?$', v_queue_id)
         order by length(c.relname) desc, c.relname
     loop
-        execute format('drop table pgq.%I', v_event_table);
+        execute format('drop table pgq.%I', v_table);
     end loop;
-    delete from pgq.tick as t where t.tick_queue = v_queue_id;
     delete from pgq.queue as q where q.queue_id = v_queue_id;
     execute format('drop sequence pgq.%I', format('event_%s_id_seq', v_queue_id));
     execute format('drop sequence pgq.%I', format('event_%s_tick_seq', v_queue_id));
@@ -61,7 +60,7 @@ $$;
 comment on function pgq.drop_queue(text, boolean) is
     'Drop an event log with its events; with force also its consumers, without it they make it fail. Returns 1.';
 revoke execute on function pgq.drop_queue(text, boolean) from public;
-grant execute on function pgq.drop_queue(text, boolean) to sluice_admin;
+grant execute on function pgq.drop_queue(text, boolean) to pgq_admin, sluice_admin;
 
 create or replace function pgq.drop_queue(x_queue_name text)
 returns integer
@@ -75,4 +74,4 @@ $$;
 comment on function pgq.drop_queue(text) is
     'Drop an event log that has no consumers; returns 1.';
 revoke execute on function pgq.drop_queue(text) from public;
-grant execute on function pgq.drop_queue(text) to sluice_admin;
+grant execute on function pgq.drop_queue(text) to pgq_admin, sluice_admin;

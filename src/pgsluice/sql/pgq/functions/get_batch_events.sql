@@ -10,13 +10,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_batch record;
-    v_after pg_snapshot;
-    v_upto pg_snapshot;
 begin
-    select s.sub_id, s.sub_queue, s.sub_last_tick, s.sub_next_tick
+    select s.sub_id, s.sub_queue, s.pos_last_snapshot, s.pos_next_snapshot
     into v_batch
-    from pgq.subscription as s
-    where s.sub_batch = x_batch_id;
+    from pgq.standing as s
+    where s.pos_batch = x_batch_id;
     if not found then
         raise exception using
             errcode = 'PQ003',
@@ -25,21 +23,13 @@ begin
             hint = 'open a batch with pgq.next_batch(); a finished one cannot be read again';
     end if;
 
-    -- By primary key, one by one: joined, their plan depends on statistics that are always out of date here.
-    select t.tick_snapshot into strict v_after
-    from pgq.tick as t
-    where t.tick_queue = v_batch.sub_queue and t.tick_id = v_batch.sub_last_tick;
-    select t.tick_snapshot into strict v_upto
-    from pgq.tick as t
-    where t.tick_queue = v_batch.sub_queue and t.tick_id = v_batch.sub_next_tick;
-
     return query execute format(
         'select event.ev_id, event.ev_time, event.ev_txid::text::bigint, event.ev_retry, event.ev_type, event.ev_data,
             event.ev_extra1, event.ev_extra2, event.ev_extra3, event.ev_extra4
          from (%s) as event
          where event.ev_owner is null or event.ev_owner = $1
          order by event.ev_id',
-        pgq._events_between_sql(v_batch.sub_queue, v_after, v_upto)
+        pgq._events_between_sql(v_batch.sub_queue, v_batch.pos_last_snapshot, v_batch.pos_next_snapshot)
     )
     using v_batch.sub_id;
 end;
@@ -48,4 +38,4 @@ $$;
 comment on function pgq.get_batch_events(bigint) is
     'The events of an open batch, by ev_id.';
 revoke execute on function pgq.get_batch_events(bigint) from public;
-grant execute on function pgq.get_batch_events(bigint) to sluice_admin, sluice_reader;
+grant execute on function pgq.get_batch_events(bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -10,21 +10,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
     select q.queue_name, c.co_name,
-        clock_timestamp() - reached.tick_time,
-        clock_timestamp() - s.sub_active,
-        s.sub_last_tick, s.sub_batch, s.sub_next_tick,
-        latest.tick_event_seq - reached.tick_event_seq
-    from pgq.subscription as s
+        clock_timestamp() - s.pos_last_time,
+        clock_timestamp() - s.pos_active,
+        s.pos_last_tick, s.pos_batch, s.pos_next_tick,
+        (pgq._last_tick(s.sub_queue)).tick_event_seq - s.pos_last_seq
+    from pgq.standing as s
     join pgq.queue as q on q.queue_id = s.sub_queue
     join pgq.consumer as c on c.co_id = s.sub_consumer
-    left join pgq.tick as reached on reached.tick_queue = s.sub_queue and reached.tick_id = s.sub_last_tick
-    left join lateral (
-        select t.tick_event_seq
-        from pgq.tick as t
-        where t.tick_queue = s.sub_queue
-        order by t.tick_id desc
-        limit 1
-    ) as latest on true
     where (i_queue_name is null or q.queue_name = i_queue_name)
       and (i_consumer_name is null or c.co_name = i_consumer_name)
     order by q.queue_name, c.co_name;

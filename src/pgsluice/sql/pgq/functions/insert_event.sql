@@ -9,7 +9,7 @@ $$;
 comment on function pgq.insert_event(text, text, text) is
     'Append one event; returns its ev_id. It is delivered after the commit and the tick that follows.';
 revoke execute on function pgq.insert_event(text, text, text) from public;
-grant execute on function pgq.insert_event(text, text, text) to sluice_admin, sluice_writer;
+grant execute on function pgq.insert_event(text, text, text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;
 
 create or replace function pgq.insert_event(
     queue_name text, ev_type text, ev_data text,
@@ -29,4 +29,4 @@ $$;
 comment on function pgq.insert_event(text, text, text, text, text, text, text) is
     'Append one event with its four extra fields; returns its ev_id.';
 revoke execute on function pgq.insert_event(text, text, text, text, text, text, text) from public;
-grant execute on function pgq.insert_event(text, text, text, text, text, text, text) to sluice_admin, sluice_writer;
+grant execute on function pgq.insert_event(text, text, text, text, text, text, text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

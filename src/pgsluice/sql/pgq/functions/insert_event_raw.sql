@@ -55,4 +55,4 @@ $$;
 comment on function pgq.insert_event_raw(text, bigint, timestamptz, integer, integer, text, text, text, text, text, text) is
     'Append one event with every field under the caller''s control; returns its ev_id.';
 revoke execute on function pgq.insert_event_raw(text, bigint, timestamptz, integer, integer, text, text, text, text, text, text) from public;
-grant execute on function pgq.insert_event_raw(text, bigint, timestamptz, integer, integer, text, text, text, text, text, text) to sluice_admin;
+grant execute on function pgq.insert_event_raw(text, bigint, timestamptz, integer, integer, text, text, text, text, text, text) to pgq_admin, sluice_admin;

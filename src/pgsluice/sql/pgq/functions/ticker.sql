@@ -13,10 +13,10 @@ as $$
 declare
     v_lock_class constant integer := 1885827956; -- 'pgqt': keeps our keys apart from other advisory locks
     v_queue record;
-    v_last record;
+    v_last pgq.tick;
     v_lag interval;
+    v_gap interval;
     v_events bigint;
-    v_tick_id bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -57,19 +57,7 @@ begin
         return null; -- somebody else ticks this log right now
     end if;
 
-    select t.tick_id, t.tick_time, t.tick_event_seq, t.tick_time - before.tick_time as gap
-    into v_last
-    from pgq.tick as t
-    left join lateral (
-        select b.tick_time
-        from pgq.tick as b
-        where b.tick_queue = t.tick_queue and b.tick_id < t.tick_id
-        order by b.tick_id desc
-        limit 1
-    ) as before on true
-    where t.tick_queue = v_queue.queue_id
-    order by t.tick_id desc
-    limit 1;
+    v_last := pgq._last_tick(v_queue.queue_id);
 
     if v_last.tick_id is not null then
         v_lag := clock_timestamp() - v_last.tick_time;
@@ -80,29 +68,24 @@ begin
             end if;
         -- Nothing new by number, but transactions that were open at the last tick may have committed since:
         -- look again at growing distances.
-        elsif v_lag < v_queue.queue_ticker_max_lag / 2
-            or (v_lag < v_queue.queue_ticker_idle_period and v_lag < 2 * v_last.gap)
-        then
+        elsif v_lag < v_queue.queue_ticker_max_lag / 2 then
             return null;
+        else
+            v_gap := v_last.tick_time - (pgq._find_tick(v_queue.queue_id, v_last.tick_id - 1)).tick_time;
+            if v_lag < v_queue.queue_ticker_idle_period and v_lag < 2 * v_gap then
+                return null;
+            end if;
         end if;
     end if;
 
-    perform pgq._require_newer_snapshot(v_queue.queue_id);
-    -- The number is read before the snapshot: whatever was counted and committed is in the snapshot.
-    v_events := pgq._event_seq(v_queue.queue_id);
-    insert into pgq.tick (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
-    values (
-        v_queue.queue_id, nextval(v_queue.queue_tick_seq::regclass), clock_timestamp(), pg_current_snapshot(), v_events
-    )
-    returning tick_id into v_tick_id;
-    return v_tick_id;
+    return pgq._take_tick(v_queue.queue_id);
 end;
 $$;
 
 comment on function pgq.ticker(text) is
     'Tick one event log if it is time; returns the tick_id, or null when it is not time or another session ticks it.';
 revoke execute on function pgq.ticker(text) from public;
-grant execute on function pgq.ticker(text) to sluice_admin;
+grant execute on function pgq.ticker(text) to pgq_admin, sluice_admin;
 
 create or replace function pgq.ticker()
 returns bigint
@@ -144,4 +127,4 @@ $$;
 comment on function pgq.ticker() is
     'Tick every event log whose time it is; returns how many were ticked.';
 revoke execute on function pgq.ticker() from public;
-grant execute on function pgq.ticker() to sluice_admin;
+grant execute on function pgq.ticker() to pgq_admin, sluice_admin;

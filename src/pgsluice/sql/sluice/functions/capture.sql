@@ -44,4 +44,4 @@ $$;
 comment on function sluice.capture(regclass, text) is
     'From now on append one event per changed row of the table to the event log, in the transaction of the change.';
 revoke execute on function sluice.capture(regclass, text) from public;
-grant execute on function sluice.capture(regclass, text) to sluice_admin;
+grant execute on function sluice.capture(regclass, text) to pgq_admin, sluice_admin;

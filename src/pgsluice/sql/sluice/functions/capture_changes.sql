@@ -68,4 +68,4 @@ $$;
 comment on function sluice.capture_changes() is
     'Trigger of captured tables: append each changed row as {op, before, after, source, ts_ms} to the event log.';
 revoke execute on function sluice.capture_changes() from public;
-grant execute on function sluice.capture_changes() to sluice_admin;
+grant execute on function sluice.capture_changes() to pgq_admin, sluice_admin;

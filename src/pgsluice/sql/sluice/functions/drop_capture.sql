@@ -27,4 +27,4 @@ $$;
 comment on function sluice.drop_capture(regclass, text) is
     'Stop capturing the table into the event log; false when it was not captured. Events already there stay.';
 revoke execute on function sluice.drop_capture(regclass, text) from public;
-grant execute on function sluice.drop_capture(regclass, text) to sluice_admin;
+grant execute on function sluice.drop_capture(regclass, text) to pgq_admin, sluice_admin;

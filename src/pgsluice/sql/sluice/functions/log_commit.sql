@@ -5,25 +5,42 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_subscriber record;
+    v_position pgq.position_0;
+    v_tick pgq.tick;
 begin
+    select s.sub_key, s.sub_queue, s.sub_ledger
+    into v_subscriber
+    from pgq.subscriber as s
+    join pgq.queue as q on q.queue_id = s.sub_queue
+    join pgq.consumer as c on c.co_id = s.sub_consumer
+    where q.queue_name = log_commit.queue_name
+      and c.co_name = consumer_name
+    for update of s;
+    if not found then
+        return false;
+    end if;
+    v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
     -- Forward only: a stream that replays after a crash reports again what it had reported before. An
     -- open tick batch belongs to someone who reads with next_batch under this name; it is left alone.
-    update pgq.subscription as s
-    set sub_last_tick = log_commit.tick_id, sub_active = now()
-    from pgq.consumer as c, pgq.queue as q, pgq.tick as t
-    where c.co_name = consumer_name
-      and q.queue_name = log_commit.queue_name
-      and s.sub_consumer = c.co_id
-      and s.sub_queue = q.queue_id
-      and s.sub_batch is null
-      and s.sub_last_tick < log_commit.tick_id
-      and t.tick_queue = q.queue_id
-      and t.tick_id = log_commit.tick_id;
-    return found;
+    if v_position.pos_batch is not null or v_position.pos_last_tick >= log_commit.tick_id then
+        return false;
+    end if;
+    v_tick := pgq._find_tick(v_subscriber.sub_queue, log_commit.tick_id);
+    if v_tick.tick_id is null then
+        return false;
+    end if;
+    v_position.pos_last_tick := v_tick.tick_id;
+    v_position.pos_last_time := v_tick.tick_time;
+    v_position.pos_last_seq := v_tick.tick_event_seq;
+    v_position.pos_last_snapshot := v_tick.tick_snapshot;
+    perform pgq._move(v_subscriber.sub_ledger, v_position);
+    return true;
 end;
 $$;
 
 comment on function sluice.log_commit(text, text, bigint) is
     'Move a consumer''s position forward to a tick; false when it stands there or further already.';
 revoke execute on function sluice.log_commit(text, text, bigint) from public;
-grant execute on function sluice.log_commit(text, text, bigint) to sluice_admin, sluice_reader;
+grant execute on function sluice.log_commit(text, text, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -57,4 +57,4 @@ $$;
 comment on function sluice.log_end(text, bigint, bigint, bigint) is
     'The last tick within about max_events of from_tick and not after last_tick; the newest when from_tick is null.';
 revoke execute on function sluice.log_end(text, bigint, bigint, bigint) from public;
-grant execute on function sluice.log_end(text, bigint, bigint, bigint) to sluice_admin, sluice_reader;
+grant execute on function sluice.log_end(text, bigint, bigint, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

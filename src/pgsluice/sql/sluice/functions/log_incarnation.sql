@@ -27,4 +27,4 @@ $$;
 comment on function sluice.log_incarnation(text) is
     'What tells this event log from another of the same name, here or in another cluster.';
 revoke execute on function sluice.log_incarnation(text) from public;
-grant execute on function sluice.log_incarnation(text) to sluice_admin, sluice_reader;
+grant execute on function sluice.log_incarnation(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

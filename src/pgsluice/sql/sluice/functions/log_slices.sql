@@ -92,4 +92,4 @@ $$;
 comment on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) is
     'Queries that together give the events after from_tick up to to_tick, each once, the same at any time.';
 revoke execute on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) from public;
-grant execute on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) to sluice_admin, sluice_reader;
+grant execute on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -8,7 +8,9 @@ as $$
 declare
     v_queue_id integer;
     v_tick_id bigint;
-    v_position bigint;
+    v_subscriber record;
+    v_position pgq.position_0;
+    v_tick pgq.tick;
 begin
     select q.queue_id
     into v_queue_id
@@ -24,13 +26,14 @@ begin
     -- Registered first: from here on no rotation can take the ticks away that are looked at below.
     if consumer_name is not null then
         perform pgq.register_consumer(queue_name, consumer_name);
-        select s.sub_last_tick
-        into v_position
-        from pgq.subscription as s
+        select s.sub_key, s.sub_ledger
+        into v_subscriber
+        from pgq.subscriber as s
         join pgq.consumer as c on c.co_id = s.sub_consumer
         where s.sub_queue = v_queue_id
           and c.co_name = consumer_name
         for update of s;
+        v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
     end if;
 
     if starting = 'earliest' then
@@ -38,7 +41,7 @@ begin
     elsif starting = 'latest' then
         -- A registered consumer stands where 'latest' was when it was asked first. Asked again, after a
         -- crash before the first commit, the answer must be the same.
-        select coalesce(v_position, max(t.tick_id))
+        select coalesce(v_position.pos_last_tick, max(t.tick_id))
         into v_tick_id
         from pgq.tick as t
         where t.tick_queue = v_queue_id;
@@ -57,13 +60,18 @@ begin
     end if;
 
     -- Asked for a place before its own, a consumer goes back, so that what it is about to read stays.
-    if v_position > v_tick_id then
-        update pgq.subscription as s
-        set sub_last_tick = v_tick_id, sub_next_tick = null, sub_batch = null
-        from pgq.consumer as c
-        where c.co_id = s.sub_consumer
-          and s.sub_queue = v_queue_id
-          and c.co_name = consumer_name;
+    if v_position.pos_last_tick > v_tick_id then
+        v_tick := pgq._find_tick(v_queue_id, v_tick_id);
+        v_position.pos_last_tick := v_tick.tick_id;
+        v_position.pos_last_time := v_tick.tick_time;
+        v_position.pos_last_seq := v_tick.tick_event_seq;
+        v_position.pos_last_snapshot := v_tick.tick_snapshot;
+        v_position.pos_batch := null;
+        v_position.pos_next_tick := null;
+        v_position.pos_next_time := null;
+        v_position.pos_next_seq := null;
+        v_position.pos_next_snapshot := null;
+        perform pgq._move(v_subscriber.sub_ledger, v_position);
     end if;
     return v_tick_id;
 end;
@@ -72,4 +80,4 @@ $$;
 comment on function sluice.log_start(text, text, text) is
     'The tick to start reading at: earliest, latest or a tick''s number; a consumer given is registered, and holds it.';
 revoke execute on function sluice.log_start(text, text, text) from public;
-grant execute on function sluice.log_start(text, text, text) to sluice_admin, sluice_reader;
+grant execute on function sluice.log_start(text, text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -10,10 +10,8 @@ as $$
 declare
     v_lock_class constant integer := 1885827956; -- pgq.ticker's, and for its reasons
     v_queue record;
-    v_last record;
+    v_last pgq.tick;
     v_is_new boolean;
-    v_events bigint;
-    v_tick_id bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -37,12 +35,7 @@ begin
     -- Waits, where the ticker gives up: a tick under way elsewhere may have its snapshot from before this
     -- call. The snapshot of the insert below is taken after the lock, so ticks stay in snapshot order.
     perform pg_advisory_xact_lock(v_lock_class, v_queue.queue_id);
-    select t.tick_id, t.tick_event_seq, t.tick_snapshot
-    into v_last
-    from pgq.tick as t
-    where t.tick_queue = v_queue.queue_id
-    order by t.tick_id desc
-    limit 1;
+    v_last := pgq._last_tick(v_queue.queue_id);
 
     if v_queue.is_held then
         return v_last.tick_id;
@@ -68,17 +61,11 @@ begin
         return v_last.tick_id;
     end if;
 
-    v_events := pgq._event_seq(v_queue.queue_id);
-    insert into pgq.tick (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
-    values (
-        v_queue.queue_id, nextval(v_queue.queue_tick_seq::regclass), clock_timestamp(), pg_current_snapshot(), v_events
-    )
-    returning tick_id into v_tick_id;
-    return v_tick_id;
+    return pgq._take_tick(v_queue.queue_id);
 end;
 $$;
 
 comment on function sluice.log_tick(text) is
     'Tick an event log now if anything is new; returns the newest tick, which covers all that was committed before.';
 revoke execute on function sluice.log_tick(text) from public;
-grant execute on function sluice.log_tick(text) to sluice_admin;
+grant execute on function sluice.log_tick(text) to pgq_admin, sluice_admin;

@@ -1,0 +1,30 @@
+-- A segment: an event table and the tick table beside it, emptied together. Autovacuum has nothing to do in either: rows are only
+-- appended, and go by TRUNCATE.
+create or replace function pgq._create_segment(i_queue_id integer, i_number integer)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_events text := format('event_%s_%s', i_queue_id, i_number);
+begin
+    execute format('create table pgq.%I () inherits (pgq.%I)', v_events, format('event_%s', i_queue_id));
+    -- The transaction takes its id before the event takes its number, also when a client copies into the table itself:
+    -- numbers that a tick has counted then belong to transactions that its snapshot knows.
+    execute format(
+        'alter table pgq.%I alter column ev_id set default
+            nextval(case when pg_current_xact_id() is not null then %L::regclass end)',
+        v_events, format('pgq.event_%s_id_seq', i_queue_id)
+    );
+    execute format('create index %I on pgq.%I (ev_txid)', v_events || '_txid_idx', v_events);
+    execute format(
+        'create table pgq.%I (primary key (tick_id)) inherits (pgq.%I) with (autovacuum_enabled = off)',
+        format('tick_%s_%s', i_queue_id, i_number), format('tick_%s', i_queue_id)
+    );
+end;
+$$;
+
+comment on function pgq._create_segment(integer, integer) is
+    'Create one more event table and tick table of a log.';
+revoke execute on function pgq._create_segment(integer, integer) from public;
+grant execute on function pgq._create_segment(integer, integer) to pgq_admin, sluice_admin;

@@ -1,0 +1,28 @@
+-- Locks the subscriber and then reads where it stands: from here to the end of the transaction nobody else moves it.
+create or replace function pgq._hold_batch(i_batch_id bigint, out subscriber pgq.subscriber, out standing pgq.position_0)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    select s.*
+    into subscriber
+    from pgq.subscriber as s
+    where s.sub_key = coalesce(
+        (select p.pos_subscriber from pgq.position_0 as p where p.pos_batch = i_batch_id limit 1),
+        (select p.pos_subscriber from pgq.position_1 as p where p.pos_batch = i_batch_id limit 1)
+    )
+    for update;
+    if found then
+        standing := pgq._position(subscriber.sub_key, subscriber.sub_ledger);
+    end if;
+    if standing.pos_batch is distinct from i_batch_id then
+        subscriber := null;
+        standing := null;
+    end if;
+end;
+$$;
+
+comment on function pgq._hold_batch(bigint) is
+    'Lock an open batch: its subscriber and where it stands; nulls when the batch is not open.';
+revoke execute on function pgq._hold_batch(bigint) from public;
+grant execute on function pgq._hold_batch(bigint) to pgq_admin, sluice_admin;

@@ -1,0 +1,30 @@
+-- Static statements for the two ledgers: their plans are kept.
+create or replace function pgq._position(i_sub_key integer, i_ledger integer)
+returns pgq.position_0
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_position pgq.position_0;
+begin
+    if i_ledger = 0 then
+        select p.* into v_position
+        from pgq.position_0 as p
+        where p.pos_subscriber = i_sub_key
+        order by p.pos_move desc
+        limit 1;
+    else
+        select p.* into v_position
+        from pgq.position_1 as p
+        where p.pos_subscriber = i_sub_key
+        order by p.pos_move desc
+        limit 1;
+    end if;
+    return v_position;
+end;
+$$;
+
+comment on function pgq._position(integer, integer) is
+    'Where a subscriber stands: the newest of its moves in the ledger that it writes to. Lock the subscriber first to change it.';
+revoke execute on function pgq._position(integer, integer) from public;
+grant execute on function pgq._position(integer, integer) to pgq_admin, sluice_admin;
