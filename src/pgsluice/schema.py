@@ -23,6 +23,7 @@ from pgsluice.schema_texts import LEGACY, Migration, fetch, functions, ledger_ro
 from pgsluice.schema_texts import migrations as _migrations
 
 SERVER_VERSION_MIN = 150_000
+_ADOPTED = {"pgmq": "PGMQ", "pgq": "PgQ"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +107,14 @@ def install_tables(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 
 
 def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0) -> tuple[str, ...]:
-    """Turn a database with PGMQ, 1.5 to 1.13, into ours in place, as one transaction; twice does no harm.
+    """Turn a database with PGMQ, 1.5 to 1.13, or PgQ, 3.2 to 3.5, or both into ours in place; twice does no harm.
 
-    Tables, messages, ids, grants, policies and triggers of users stay; the functions are replaced, whoever could call
-    them goes on, and sessions that are in the middle of it wait. docs/guides/adopt.md has the way back.
+    One transaction. Tables, messages, events, ticks, ids, grants, policies and triggers of users stay; the functions
+    are replaced, whoever could call them goes on, and sessions that are in the middle of it wait. docs/guides/adopt.md
+    has the way back.
 
     Args:
-        connection: Of the owner of PGMQ's objects, with the right to create schemas, or of a superuser. The work is
+        connection: Of the owner of their objects, with the right to create schemas, or of a superuser. The work is
             part of the transaction that is open on it, or one of its own.
         lock_deadline_s: How long to try to lock the tables, seconds. While they are tried, other sessions wait for
             moments; from then on, until the end of the transaction.
@@ -130,13 +132,14 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
         run(connection, read("adopt/begin.sql"))
         if installed_versions(connection):
             return ()
-        found = _looked_at(connection, lock_deadline_s)
+        there = _there(connection)
+        found = adoption.look(connection, there, lock_deadline_s)
         if found.objections:
-            raise SchemaError(f"PGMQ cannot be adopted: {'. Also: '.join(found.objections)}")
-        run(connection, read("adopt/lock.sql"))
-        run(connection, read("adopt/clear.sql"))
+            names = " and ".join(_ADOPTED[name] for name in there)
+            raise SchemaError(f"{names} cannot be adopted: {'. Also: '.join(found.objections)}")
+        adoption.lock(connection, there)
         run(connection, read("begin.sql"))
-        adoption.take_over(connection, _pending(connection, legacy=False))
+        adoption.take_over(connection, there, _pending(connection, legacy=False))
         adoption.forget(connection)
         run(connection, read("readers.sql"))
         run(connection, read("end.sql"))
@@ -156,7 +159,7 @@ def plan_adoption(connection: psycopg.Connection[Any]) -> Adoption:
     with _translated(), connection.transaction(force_rollback=True):
         if installed_versions(connection):
             return Adoption(steps=(), objections=())
-        return _looked_at(connection, lock_deadline_s=0)
+        return adoption.look(connection, _there(connection), lock_deadline_s=0)
 
 
 def upgrade(
@@ -299,12 +302,13 @@ def _check_server(connection: psycopg.Connection[Any]) -> None:
         )
 
 
-def _looked_at(connection: psycopg.Connection[Any], lock_deadline_s: float) -> Adoption:
-    if fetch(connection, read("adopt/exists.sql")) == [(False,)]:
+def _there(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    found = adoption.there(connection)
+    if not found:
         raise SchemaError(
-            "there is no schema pgmq in this database to adopt; install with `pgsluice schema install`"
+            "there is no PGMQ and no PgQ in this database to adopt; install with `pgsluice schema install`"
         )
-    return adoption.look(connection, lock_deadline_s)
+    return found
 
 
 def _has_legacy(versions: tuple[str, ...]) -> bool:

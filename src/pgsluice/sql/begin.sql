@@ -16,7 +16,7 @@ begin
         select n.nspname
         from pg_catalog.pg_namespace as n
         where n.nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')
-          and n.nspname is distinct from pg_catalog.current_setting('sluice.adopting', true)
+          and n.nspname <> all (pg_catalog.string_to_array(coalesce(pg_catalog.current_setting('sluice.adopting', true), ''), ' '))
         order by n.nspname
     loop
         raise exception using
@@ -24,7 +24,7 @@ begin
             message = pg_catalog.format('schema %I already exists and was not made by pgsluice', v_schema),
             detail = 'Installing over it could destroy what it holds.',
             hint = 'install into another database, or move what is there out of the way: drop extension, '
-                'or alter schema … rename to …; what PGMQ made is taken over by `pgsluice schema adopt`';
+                'or alter schema … rename to …; what PGMQ or PgQ made is taken over by `pgsluice schema adopt`';
     end loop;
 end;
 $$;
@@ -102,7 +102,7 @@ begin
     loop
         if pg_catalog.to_regnamespace(pg_catalog.quote_ident(v_schema)) is null then
             execute pg_catalog.format('create schema %I authorization %I', v_schema, v_owner);
-        elsif v_schema = pg_catalog.current_setting('sluice.adopting', true) then
+        elsif v_schema = any (pg_catalog.string_to_array(pg_catalog.current_setting('sluice.adopting', true), ' ')) then
             execute pg_catalog.format('alter schema %I owner to %I', v_schema, v_owner);
         end if;
     end loop;

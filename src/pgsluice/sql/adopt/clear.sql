@@ -62,4 +62,3 @@ begin
     end loop;
 end;
 $$;
-select set_config('sluice.adopting', 'pgmq', true);

@@ -1,1 +1,6 @@
-select pg_catalog.to_regnamespace('pgmq') is not null;
+-- What there is to adopt.
+select n.nspname::text
+from pg_catalog.pg_namespace as n
+where n.nspname = 'pgmq'
+   or n.nspname = 'pgq' and pg_catalog.to_regclass('pgq.event_template') is not null
+order by n.nspname;

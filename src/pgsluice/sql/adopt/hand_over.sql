@@ -1,4 +1,4 @@
--- All but the queues' tables and what is not PGMQ's goes to the owner of the schemas. Who had it before keeps the rights.
+-- Of PGMQ all but the queues' tables and what is not PGMQ's goes to the owner of the schemas. Who had it before keeps the rights.
 do $$
 declare
     v_owner name := (select pg_get_userbyid(n.nspowner) from pg_namespace as n where n.nspname = 'sluice');
@@ -7,14 +7,13 @@ begin
     for v_object in
         select 'function' as kind, p.oid::regprocedure::text as name, p.proowner as owner
         from pg_proc as p
-        where p.pronamespace in ('pgmq'::regnamespace, 'pgq'::regnamespace, 'sluice'::regnamespace)
+        where p.pronamespace = 'pgmq'::regnamespace
           and not exists (select from adopted_function as f where f.oid = p.oid and f.action = 'keep')
         union all
         select 'type', t.oid::regtype::text, t.typowner
         from pg_type as t
         join pg_class as c on c.oid = t.typrelid and c.relkind = 'c'
-        where t.typnamespace in ('pgq'::regnamespace, 'sluice'::regnamespace)
-           or t.typnamespace = 'pgmq'::regnamespace
+        where t.typnamespace = 'pgmq'::regnamespace
           and (
             t.oid in (select a.oid from adopted_type as a)
             or not exists (select from adopted_relation as r where r.oid = c.oid)
@@ -29,13 +28,10 @@ begin
             from pg_depend as d
             where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i') and c.relkind = 'S'
           )
+          and c.relnamespace = 'pgmq'::regnamespace
           and (
-            c.relnamespace in ('pgq'::regnamespace, 'sluice'::regnamespace)
-            or c.relnamespace = 'pgmq'::regnamespace
-            and (
-                c.relname in ('meta', 'notify_insert_throttle', 'topic_bindings')
-                or not exists (select from adopted_relation as r where r.oid = c.oid)
-            )
+            c.relname in ('meta', 'notify_insert_throttle', 'topic_bindings')
+            or not exists (select from adopted_relation as r where r.oid = c.oid)
           )
     loop
         if pg_get_userbyid(v_object.owner) = v_owner then

@@ -13,10 +13,7 @@ declare
     v_until timestamptz;
     v_wait_ms integer;
 begin
-    select array_agg(format('pgmq.%I', o.name) order by o.name)
-    into v_tables
-    from adopted_object as o
-    where o.kind = 'table';
+    select array_agg(t.name order by t.name) into v_tables from adopted_table as t;
 
     loop
         begin
@@ -46,19 +43,5 @@ begin
         -- What could not be had begins the next round, and is waited for alone.
         v_tables := array_prepend(v_table, array_remove(v_tables, v_table));
     end loop;
-
-    -- What was looked at was not locked yet.
-    perform
-    from (select m.queue_name::text from pgmq.meta as m) as m
-    full join adopted_queue as q using (queue_name)
-    where m.queue_name is null
-       or q.queue_name is null
-       or q.queue_oid is distinct from to_regclass(format('pgmq.%I', q.queue_table))::oid;
-    if found then
-        raise exception using
-            errcode = 'lock_not_available',
-            message = 'queues were created or dropped while the tables were being locked',
-            hint = 'adopt again; nothing was changed';
-    end if;
 end;
 $$;

@@ -1,10 +1,4 @@
 -- What there is of PGMQ and what would become of it, in temporary tables that the other steps read. Changes nothing else.
-select
-    pg_catalog.set_config('sluice.search_path_before', pg_catalog.current_setting('search_path'), true),
-    pg_catalog.set_config('sluice.client_min_messages_before', pg_catalog.current_setting('client_min_messages'), true),
-    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
-    pg_catalog.set_config('client_min_messages', 'warning', true);
-
 create temporary table adopted_extension on commit drop as
 select e.oid, e.extversion, e.extowner
 from pg_extension as e
@@ -228,3 +222,8 @@ where c.relnamespace = 'pgmq'::regnamespace
     c.relname in ('meta', 'notify_insert_throttle', 'topic_bindings')
     or c.oid in (select q.queue_oid from adopted_queue as q union all select q.archive_oid from adopted_queue as q)
   );
+
+insert into adopted_table
+select format('pgmq.%I', o.name)
+from adopted_object as o
+where o.kind = 'table';

@@ -61,7 +61,7 @@ objection (position, what, way_out) as (
     select 3, format('schema %I exists and was not made by pgsluice', n.nspname),
         format('move it out of the way: alter schema %I rename to …', n.nspname)
     from pg_namespace as n
-    where n.nspname in ('pgq', 'sluice')
+    where n.nspname = 'sluice' or n.nspname in ('pgq', 'pgq_coop') and to_regclass('pgq.event_template') is null
     union all
     select 4, format('extension %I needs the extension pgmq', x.extname),
         format('drop extension %I, adopt, and make it anew if it works without', x.extname)

@@ -100,6 +100,7 @@ step (position, line) as (
     from adopted_grant as g
     union all
     select 80, 'create schemas pgq and sluice'
+    where to_regclass('pgq.event_template') is null
 )
 select s.line
 from step as s

@@ -1,7 +1,7 @@
--- What exists in the schema, as the migrations name it.
+-- What exists in the schemas, as the migrations name it.
 select
-    case c.relkind when 'c' then 'type' when 'i' then 'index' else 'table' end,
+    case c.relkind when 'c' then 'type' when 'i' then 'index' when 'S' then 'sequence' else 'table' end,
     c.relname::text
 from pg_catalog.pg_class as c
-where c.relnamespace = 'pgmq'::pg_catalog.regnamespace
-  and c.relkind in ('r', 'p', 'c', 'i');
+where c.relnamespace in (select n.oid from pg_catalog.pg_namespace as n where n.nspname in ('pgmq', 'pgq'))
+  and c.relkind in ('r', 'p', 'c', 'i', 'S');

@@ -1,0 +1,65 @@
+-- The extension lets go of what it holds; then the tables get the columns, and the names of constraints, of a new installation.
+do $$
+declare
+    v_extension oid := (select e.oid from pg_extension as e where e.extname = 'pgq');
+    v_object record;
+begin
+    for v_object in
+        select d.classid, d.objid, case o.type when 'composite type' then 'type' else o.type end as type, o.identity
+        from pg_depend as d
+        cross join lateral pg_identify_object(d.classid, d.objid, 0) as o
+        left join pg_type as t on d.classid = 'pg_type'::regclass and t.oid = d.objid
+        where d.deptype = 'e' and d.refclassid = 'pg_extension'::regclass and d.refobjid = v_extension
+        order by t.typcategory = 'A' nulls first, t.typrelid nulls first
+    loop
+        -- From PostgreSQL 17 on, the array of a type and the row type of a table go with it.
+        perform
+        from pg_depend as d
+        where d.classid = v_object.classid and d.objid = v_object.objid and d.deptype = 'e';
+        if found then
+            execute format('alter extension pgq drop %s %s', v_object.type, v_object.identity);
+        end if;
+    end loop;
+    if v_extension is not null then
+        drop extension pgq;
+    end if;
+
+    for v_object in
+        select f.signature from adopted_log_function as f where f.action = 'drop'
+    loop
+        execute format('drop function %s', v_object.signature);
+    end loop;
+
+    for v_object in
+        select c.conrelid::regclass as table_name, c.conname, wanted.name
+        from (values
+            ('pgq.queue', 'queue_name_uq', 'queue_queue_name_key'),
+            ('pgq.consumer', 'consumer_name_uq', 'consumer_co_name_key'),
+            ('pgq.tick', 'tick_queue_fkey', 'tick_tick_queue_fkey')
+        ) as wanted (table_name, old_name, name)
+        join pg_constraint as c on c.conrelid = wanted.table_name::regclass and c.conname = wanted.old_name
+    loop
+        execute format('alter table %s rename constraint %I to %I', v_object.table_name, v_object.conname, v_object.name);
+    end loop;
+end;
+$$;
+
+alter table pgq.queue
+    alter column queue_switch_step1 drop default,
+    alter column queue_switch_step2 drop default,
+    alter column queue_switch_step1 type xid8 using queue_switch_step1::text::xid8,
+    alter column queue_switch_step2 type xid8 using queue_switch_step2::text::xid8,
+    alter column queue_switch_step1 set default pg_current_xact_id(),
+    alter column queue_switch_step2 set default pg_current_xact_id();
+alter table pgq.tick
+    alter column tick_snapshot drop default,
+    alter column tick_snapshot type pg_snapshot using tick_snapshot::text::pg_snapshot,
+    alter column tick_snapshot set default pg_current_snapshot();
+-- With all event tables, and their indexes.
+alter table pgq.event_template
+    alter column ev_txid drop default,
+    alter column ev_txid type xid8 using ev_txid::text::xid8,
+    alter column ev_txid set default pg_current_xact_id();
+
+-- It becomes a view; what waits in it is taken over at the end.
+alter table pgq.retry_queue rename to adopted_retry_queue;
