@@ -1,4 +1,4 @@
-"""Turn PGMQ's and PgQ's schemas into ours in place. `pgsluice.schema` has the calls; here is what they do, over `sql/adopt/`."""
+"""Turn PGMQ's and PgQ's schemas into ours in place, over `sql/adopt/`. `pgsluice.schema` has the calls."""
 
 from __future__ import annotations
 

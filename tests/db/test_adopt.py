@@ -482,7 +482,7 @@ def test_a_schema_that_is_not_pgmqs_is_refused(empty_database):
 def test_where_there_is_nothing_to_adopt_install_is_named(empty_database):
     with empty_database.connect() as connection:
         for act in (schema.adopt, schema.plan_adoption):
-            with pytest.raises(SchemaError, match="no schema pgmq .* to adopt; install with"):
+            with pytest.raises(SchemaError, match="no PGMQ and no PgQ .* to adopt; install with"):
                 act(connection)
 
 

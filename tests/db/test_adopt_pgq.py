@@ -164,9 +164,11 @@ def test_a_schema_in_the_way_of_ours_is_refused(pgq, name):
 
 
 def test_who_owns_nothing_of_pgq_is_refused_and_told_who_may(empty_database, pgq, role):
-    with empty_database.connect(user=role) as other:
-        with pytest.raises(SchemaError, match=f"{role} has no rights of that role; adopt as"):
-            schema.adopt(other)
+    with (
+        empty_database.connect(user=role) as other,
+        pytest.raises(SchemaError, match=f"{role} has no rights of that role; adopt as"),
+    ):
+        schema.adopt(other)
 
 
 def test_pgmq_and_pgq_in_one_database_are_adopted_together(pgq):
