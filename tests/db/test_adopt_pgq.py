@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from pgsluice import schema
-from pgsluice.errors import SluiceError, SchemaError
+from pgsluice.errors import SchemaError, SluiceError
 from support import rows, value, wait_until
 from support_adopt import contents
 from support_adopt import fill as fill_queues
