@@ -28,6 +28,10 @@ from bench.workloads import (
     client,
     groups,
     held_snapshot,
+    log_consume,
+    log_held,
+    log_latency,
+    log_produce,
     metrics,
     notify,
     read_invisible,
@@ -45,6 +49,10 @@ WORKLOADS = {
     "notify": notify,
     "client": client,
     "held_snapshot": held_snapshot,
+    "log_produce": log_produce,
+    "log_consume": log_consume,
+    "log_latency": log_latency,
+    "log_held": log_held,
 }
 SETTINGS = ("server_version", "synchronous_commit", "fsync", "shared_buffers", "wal_level")
 
@@ -65,7 +73,7 @@ def main() -> int:
     parser.add_argument(
         "--repeats",
         type=int,
-        help="measurements of each (default 5; held_snapshot takes three minutes each, and 1)",
+        help="measurements of each (default 5; held_snapshot and log_held take minutes each, and 1)",
     )
     parser.add_argument(
         "--synchronous-commit",
@@ -107,7 +115,11 @@ def run(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pgsluice-bench-")))
         folder.chmod(0o755)  # as root the server runs as another user, who must be able to enter
-        server = EmbeddedServer(folder / "data", options={"synchronous_commit": synchronous_commit})
+        server = EmbeddedServer(
+            folder / "data",
+            options={"synchronous_commit": synchronous_commit},
+            bin_dir=getattr(WORKLOADS[workload], "BIN_DIR", None),
+        )
         server.start()
         stack.callback(server.stop, "immediate")
         places = {}
