@@ -96,7 +96,7 @@ def fetch(connection: psycopg.Connection[Any], sql: str) -> list[Any]:
 
 
 def guard_grants(sql: str) -> str:
-    """Let each `grant … to sluice_…;` that begins a line run only where the role exists.
+    """Let each `grant … to sluice_…;` or `to pgq_…;` that begins a line run only where the role exists.
 
     The files say plainly who may do what; a server where the installer may not create roles skips those lines.
     """
@@ -109,7 +109,7 @@ def guard_grants(sql: str) -> str:
 
 def _guarded_grant(what: str, role: str) -> str:
     statement = f"grant {what} to {role};"
-    if not role.startswith("sluice_"):
+    if not role.startswith(("sluice_", "pgq_")):
         return statement
     return (
         f"do $grant$ begin if pg_catalog.to_regrole('{role}') is not null then {statement} "
