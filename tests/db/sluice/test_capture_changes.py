@@ -52,7 +52,12 @@ def test_the_envelope_names_its_source(connection, captured):
     ((data, extra1),) = rows(connection, "select ev_data, ev_extra1 from pgq.event_1_0")
     envelope = json.loads(data)
     assert list(envelope) == ["op", "before", "after", "source", "ts_ms"]
-    assert envelope["source"] == {"schema": "public", "table": "account", "txId": txid}
+    assert envelope["source"] == {
+        "schema": "public",
+        "table": "account",
+        "key": ["id"],
+        "txId": txid,
+    }
     now_ms = value(connection, "select extract(epoch from clock_timestamp()) * 1000")
     assert 0 <= float(now_ms) - envelope["ts_ms"] < 60_000
     assert extra1 == "public.account"
@@ -106,7 +111,7 @@ def test_a_log_that_is_gone_stops_the_writer_and_says_why(connection, captured):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute("insert into account values (1, 'a')")
     assert caught.value.sqlstate == "PQ001"
-    assert "drop the triggers sluice_capture_" in caught.value.diag.message_hint
+    assert "stop the capture with sluice.drop_capture" in caught.value.diag.message_hint
     assert value(connection, "select count(*) from account") == 0
 
 
