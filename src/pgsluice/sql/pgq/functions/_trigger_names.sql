@@ -1,0 +1,14 @@
+create or replace function pgq._trigger_names(list text)
+returns text[]
+language sql
+immutable strict
+set search_path = pg_catalog, pg_temp
+as $$
+    -- White space separates as a comma does, unless it is part of a name.
+    select string_to_array(list, ',') || regexp_split_to_array(list, '[\s,]+');
+$$;
+
+comment on function pgq._trigger_names(text) is
+    'The columns that a list in an argument of a trigger means.';
+revoke execute on function pgq._trigger_names(text) from public;
+grant execute on function pgq._trigger_names(text) to public;
