@@ -18,6 +18,7 @@ WORDS = (
     (r"\b_async\b", "_sync"),
     (r"__aenter__", "__enter__"),
     (r"__aexit__", "__exit__"),
+    (r"\baclosing\b", "closing"),
     (r'"""The clients, written by hand.*?"""', '"""The clients, generated from `_async`."""'),
 )
 NOTE = (

@@ -10,13 +10,18 @@ from pgsluice.client._async.work_queue import AsyncWorkQueue
 from pgsluice.client._sync.event_log import EventLog
 from pgsluice.client._sync.table_queue import TableQueue
 from pgsluice.client._sync.work_queue import WorkQueue
+from pgsluice.client.log_records import (
+    BatchInfo,
+    ConsumerInfo,
+    Event,
+    LogInfo,
+    LogTick,
+    OpenBatch,
+)
 from pgsluice.client.records import (
     ArchiveRetention,
     ClaimOutcome,
-    ConsumerInfo,
     DeadLetter,
-    Event,
-    LogInfo,
     MaintenanceStep,
     Message,
     NotifyThrottle,
@@ -37,15 +42,18 @@ __all__ = [
     "AsyncEventLog",
     "AsyncTableQueue",
     "AsyncWorkQueue",
+    "BatchInfo",
     "ClaimOutcome",
     "ConsumerInfo",
     "DeadLetter",
     "Event",
     "EventLog",
     "LogInfo",
+    "LogTick",
     "MaintenanceStep",
     "Message",
     "NotifyThrottle",
+    "OpenBatch",
     "Partition",
     "QueueInfo",
     "QueueMetrics",
