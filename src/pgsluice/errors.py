@@ -109,6 +109,10 @@ class TriggerError(SluiceError):
     """A trigger of the event log is misused, or denies the change."""
 
 
+class HandlerError(SluiceError):
+    """A handler did with its connection what it must not."""
+
+
 class RetryableError(SluiceError):
     """The server ended the transaction for a reason that passes: run the transaction again."""
 
