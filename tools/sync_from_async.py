@@ -25,7 +25,7 @@ WORDS = (
     (r"\bAwaitable, ", ""),
     (r"\bAwaitable\[([^\[\]]*)\]", r"\1"),
     (r"\basyncio\b", "threading"),
-    (r"\basync_pause\b", "pause"),
+    (r"\basync_(?=pause|leased)", ""),
     (r'"""(The clients|Workers), written by hand.*?"""', r'"""\1, generated from `_async`."""'),
 )
 NOTE = (

@@ -17,6 +17,7 @@ from pgsluice.client.log_records import (
     LogInfo,
     LogTick,
     OpenBatch,
+    RotationStep,
 )
 from pgsluice.client.records import (
     ArchiveRetention,
@@ -61,6 +62,7 @@ __all__ = [
     "Replay",
     "ReplayStep",
     "Replayed",
+    "RotationStep",
     "RoutingMatch",
     "StoredMessage",
     "TableQueue",

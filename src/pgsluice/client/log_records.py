@@ -135,3 +135,19 @@ class LogTick:
 
     queue_name: str
     tick_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RotationStep:
+    """What a rotation did with a segment of a log.
+
+    Attributes:
+        segment: Its number: the events are in the table `pgq.event_<id>_<segment>`.
+        action: `switched`: new events go into it from now on; `reclaimed`: it was emptied; `kept`: neither.
+        reason: Why it was kept, or None.
+    """
+
+    queue_name: str
+    segment: int
+    action: str
+    reason: str | None

@@ -5,6 +5,7 @@ from pgsluice.worker._async.event_consumer import AsyncEventConsumer
 from pgsluice.worker._sync.event_batch import EventBatch
 from pgsluice.worker._sync.event_consumer import EventConsumer
 from pgsluice.worker.listener import AsyncListener, Listener, ListenerState
+from pgsluice.worker.maintenance import Maintenance
 from pgsluice.worker.notifier import Notifier
 from pgsluice.worker.outcome import ConsumedBatch, RetryEventError, RetryIn
 from pgsluice.worker.queue_worker import QueueWorker
@@ -22,6 +23,7 @@ __all__ = [
     "EventConsumer",
     "Listener",
     "ListenerState",
+    "Maintenance",
     "Notifier",
     "QueueWorker",
     "Retry",

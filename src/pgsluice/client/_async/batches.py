@@ -115,9 +115,9 @@ class AsyncBatches:
         Raises:
             BatchNotFoundError: It is not open. Raised with the first event.
 
-        Source: `sluice.batch_query`.
+        Source: PgQ 3.5.2 `pgq.batch_event_sql`, the query that is run.
         """
-        query = logs.batch_query(batch_id)
+        query = pgq.batch_event_sql(batch_id)
         async with aclosing(self._runner.stream(query, whole(fetch_qty, "fetch_qty", 1))) as pages:
             async for page in pages:
                 for row in page:
@@ -134,7 +134,8 @@ class AsyncBatches:
             qty: The most to return, 1 or more.
 
         Returns:
-            Up to `qty` events; fewer: there are no more.
+            About `qty` events: more when several have the last ev_id, as an event that came again may; fewer: there are
+            no more. Each page reads the whole batch once more.
 
         Raises:
             BatchNotFoundError: It is not open.
@@ -197,7 +198,8 @@ class AsyncBatches:
             How many are queued by this call: those asked for before are not among them.
 
         Raises:
-            BatchNotFoundError: The batch is not open, or lacks one of the events; none is queued.
+            BatchNotFoundError: The batch is not open.
+            ArgumentError: It lacks one of the events; none is queued.
 
         Source: `sluice.retry`.
         """

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import logs, pgq
-from pgsluice.client.log_records import LogTick
+from pgsluice.client.log_records import LogTick, RotationStep
 
 
 class Ticking:
@@ -106,3 +106,21 @@ class Ticking:
         Source: PgQ 3.5.2 `pgq.maint_retry_events`.
         """
         return self._runner.run(pgq.maint_retry_events())
+
+    def rotate(self, queue_name: str | None = None) -> list[RotationStep]:
+        """Let events go into another segment where it is time, and empty segments that nobody needs any more.
+
+        Never waits for a lock: what is in use is left to a later call.
+
+        Args:
+            queue_name: An existing log; None: all.
+
+        Returns:
+            What was done, and for what was not, why.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+
+        Source: `sluice.rotate`.
+        """
+        return self._runner.run(logs.rotate(queue_name))

@@ -8,15 +8,11 @@ from typing import LiteralString
 
 from pgsluice.client.calls.arguments import whole
 from pgsluice.client.calls.call import Call, nothing, record, scalar
-from pgsluice.client.log_records import Event, LogTick
+from pgsluice.client.log_records import Event, LogTick, RotationStep
 
 
 def hold_batch(batch_id: int) -> Call[None]:
     return Call("select sluice.hold_batch(%s::bigint)", (batch_id,), nothing)
-
-
-def batch_query(batch_id: int) -> Call[str]:
-    return Call("select sluice.batch_query(%s::bigint)", (batch_id,), scalar)
 
 
 def get_batch_page(batch_id: int, after_ev_id: int | None, qty: int) -> Call[list[Event]]:
@@ -34,6 +30,10 @@ def retry(batch_id: int, ev_ids: Sequence[int], delay: timedelta) -> Call[int]:
 
 def tick() -> Call[list[LogTick]]:
     return Call("select * from sluice.tick()", (), record(LogTick))
+
+
+def rotate(queue_name: str | None) -> Call[list[RotationStep]]:
+    return Call("select * from sluice.rotate(%s::text)", (queue_name,), record(RotationStep))
 
 
 def log_tick(queue_name: str) -> Call[int]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Any
 
-import psycopg
 from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
@@ -25,9 +23,9 @@ from pgsluice.errors import (
     LogStateError,
     PrivilegeError,
     RetryableError,
-    translate,
 )
 from pgsluice.worker._async.event_batch import AsyncEventBatch, BatchHandler, EventHandler
+from pgsluice.worker._async.lease import async_leased
 from pgsluice.worker.failures import BusyError, is_passing, passing_failures, require_status
 from pgsluice.worker.outcome import (
     ConsumedBatch,
@@ -148,7 +146,7 @@ class AsyncEventConsumer:
         self._delay_s = 0.0
         while not stop.is_set():
             try:
-                async with self._connection() as connection:
+                async with async_leased(self._pool) as connection:
                     await self._serve(connection, stop)
             except (ConnectionFailedError, RetryableError) as error:
                 self._delay_s = min(_RECONNECT_DELAY_MAX_S, max(0.1, self._delay_s * 2))
@@ -166,7 +164,7 @@ class AsyncEventConsumer:
             SluiceError: The server failed.
             Exception: What the handler raised; everything was rolled back, and the batch is still open.
         """
-        async with self._connection() as connection:
+        async with async_leased(self._pool) as connection:
             await self._register(connection)
             try:
                 return await self._round(connection)
@@ -385,22 +383,6 @@ class AsyncEventConsumer:
     @property
     def _name(self) -> str:
         return f"consumer {self._consumer_name} of log {self._queue_name}"
-
-    @asynccontextmanager
-    async def _connection(self) -> AsyncGenerator[AsyncConnection[Any]]:
-        """A connection of the pool, in autocommit mode meanwhile."""
-        try:
-            connection = await self._pool.getconn()
-        except psycopg.Error as error:
-            raise translate(error) from error
-        was_autocommit = connection.autocommit
-        try:
-            await connection.set_autocommit(True)
-            yield connection
-        finally:
-            if connection.info.transaction_status == TransactionStatus.IDLE:
-                await connection.set_autocommit(was_autocommit)
-            await self._pool.putconn(connection)
 
 
 def _interval(seconds: float | None) -> timedelta | None:

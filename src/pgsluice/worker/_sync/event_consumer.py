@@ -6,12 +6,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
-import psycopg
 from psycopg import Connection
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
@@ -26,9 +24,9 @@ from pgsluice.errors import (
     LogStateError,
     PrivilegeError,
     RetryableError,
-    translate,
 )
 from pgsluice.worker._sync.event_batch import BatchHandler, EventBatch, EventHandler
+from pgsluice.worker._sync.lease import leased
 from pgsluice.worker.failures import BusyError, is_passing, passing_failures, require_status
 from pgsluice.worker.outcome import (
     ConsumedBatch,
@@ -149,7 +147,7 @@ class EventConsumer:
         self._delay_s = 0.0
         while not stop.is_set():
             try:
-                with self._connection() as connection:
+                with leased(self._pool) as connection:
                     self._serve(connection, stop)
             except (ConnectionFailedError, RetryableError) as error:
                 self._delay_s = min(_RECONNECT_DELAY_MAX_S, max(0.1, self._delay_s * 2))
@@ -167,7 +165,7 @@ class EventConsumer:
             SluiceError: The server failed.
             Exception: What the handler raised; everything was rolled back, and the batch is still open.
         """
-        with self._connection() as connection:
+        with leased(self._pool) as connection:
             self._register(connection)
             try:
                 return self._round(connection)
@@ -380,22 +378,6 @@ class EventConsumer:
     @property
     def _name(self) -> str:
         return f"consumer {self._consumer_name} of log {self._queue_name}"
-
-    @contextmanager
-    def _connection(self) -> Generator[Connection[Any]]:
-        """A connection of the pool, in autocommit mode meanwhile."""
-        try:
-            connection = self._pool.getconn()
-        except psycopg.Error as error:
-            raise translate(error) from error
-        was_autocommit = connection.autocommit
-        try:
-            connection.set_autocommit(True)
-            yield connection
-        finally:
-            if connection.info.transaction_status == TransactionStatus.IDLE:
-                connection.set_autocommit(was_autocommit)
-            self._pool.putconn(connection)
 
 
 def _interval(seconds: float | None) -> timedelta | None:
