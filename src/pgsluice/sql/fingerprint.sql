@@ -1,4 +1,4 @@
--- The catalog of the three schemas, and of PGMQ's older names, as sorted lines of text. Tables and readers of users'
+-- The catalog of our schemas, and of PGMQ's older names, as sorted lines of text. Tables and functions of users'
 -- queues and logs are left out: they are data. So is the ledger's content; that it is complete is checked apart.
 with
 ours as (
@@ -11,7 +11,7 @@ relation as (
     from pg_catalog.pg_class as c
     join ours on ours.oid = c.relnamespace
     where not (ours.nspname = 'pgmq' and c.relname ~ '^(q_|a_|archived_at_idx_)')
-      and not (ours.nspname = 'pgq' and c.relname ~ '^event_[0-9]+')
+      and not (ours.nspname = 'pgq' and c.relname ~ '^(event|tick)_[0-9]+')
 ),
 line (kind, name, content) as (
     select 'schema', nspname::text,
@@ -56,7 +56,9 @@ line (kind, name, content) as (
         )
     from pg_catalog.pg_proc as p
     join pg_catalog.pg_namespace as n on n.oid = p.pronamespace
-    where n.oid in (select ours.oid from ours) and not (n.nspname = 'pgmq' and p.proname ~ '^q_')
+    where n.oid in (select ours.oid from ours)
+          and not (n.nspname = 'pgmq' and p.proname ~ '^q_')
+          and not (n.nspname = 'pgq' and p.proname ~ '^(event|tick)_[0-9]+_')
        or n.nspname = 'public' and p.proname ~ '^pgmq_' and p.prokind = 'f'
     union all
     select 'default grant', ours.nspname::text,

@@ -5,11 +5,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tick pgq.tick;
+    v_tick pgq.tick := pgq._tick_after(i_queue_id, i_tick_id - 1);
 begin
-    execute format('select t.* from pgq.%I as t where t.tick_id = $1', 'tick_' || i_queue_id)
-    using i_tick_id
-    into v_tick;
+    if v_tick.tick_id <> i_tick_id then
+        return null;
+    end if;
     return v_tick;
 end;
 $$;

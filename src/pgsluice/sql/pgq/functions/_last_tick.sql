@@ -2,13 +2,13 @@ create or replace function pgq._last_tick(i_queue_id integer)
 returns pgq.tick
 language plpgsql
 stable
+security definer -- ticks may be read by everybody, this log's function may not be called by everybody
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_tick pgq.tick;
 begin
-    execute format('select t.* from pgq.%I as t order by t.tick_id desc limit 1', 'tick_' || i_queue_id)
-    into v_tick;
+    execute format('select t.* from pgq.%I() as t', format('tick_%s_last', i_queue_id)) into v_tick;
     return v_tick;
 end;
 $$;

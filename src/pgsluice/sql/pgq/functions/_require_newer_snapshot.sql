@@ -1,3 +1,5 @@
+-- What the last tick's snapshot sees has ended, for ever, and what has not ended it does not see. In a dump that was restored
+-- into another server these numbers belong to other transactions.
 create or replace function pgq._require_newer_snapshot(i_queue_id integer)
 returns void
 language plpgsql
@@ -9,7 +11,10 @@ declare
 begin
     v_last := (pgq._last_tick(i_queue_id)).tick_snapshot;
     v_now := pg_current_snapshot();
-    if pg_snapshot_xmin(v_now) < pg_snapshot_xmin(v_last) or pg_snapshot_xmax(v_now) < pg_snapshot_xmax(v_last) then
+    if pg_snapshot_xmin(v_now) < pg_snapshot_xmin(v_last)
+        or pg_snapshot_xmax(v_now) < pg_snapshot_xmax(v_last)
+        or exists (select from pg_snapshot_xip(v_now) as running (txid) where pg_visible_in_snapshot(running.txid, v_last))
+    then
         raise exception using
             errcode = 'PQ004',
             message = format(

@@ -46,6 +46,7 @@ begin
         perform pgq._create_segment(v_queue_id, v_number);
     end loop;
 
+    perform pgq._create_log_functions(v_queue_id);
     perform pgq._grant_queue(v_queue_id);
     perform pgq.ticker(i_queue_name);
     return 1;

@@ -53,6 +53,7 @@ begin
     delete from pgq.queue as q where q.queue_id = v_queue_id;
     execute format('drop sequence pgq.%I', format('event_%s_id_seq', v_queue_id));
     execute format('drop sequence pgq.%I', format('event_%s_tick_seq', v_queue_id));
+    perform pgq._drop_log_functions(v_queue_id);
     return 1;
 end;
 $$;

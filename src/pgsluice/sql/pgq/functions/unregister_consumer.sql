@@ -13,13 +13,17 @@ begin
       and c.co_name = x_consumer_name
       and s.sub_queue = q.queue_id
       and s.sub_consumer = c.co_id
-    returning s.sub_key, s.sub_consumer into v_subscriber;
+    returning s.sub_key, s.sub_id, s.sub_consumer into v_subscriber;
     if not found then
         return 0;
     end if;
 
     delete from pgq.position_0 as p where p.pos_subscriber = v_subscriber.sub_key;
     delete from pgq.position_1 as p where p.pos_subscriber = v_subscriber.sub_key;
+    -- Events that were to come again to this consumer, unless cooperative consumers share them.
+    delete from pgq.retry_entry as e
+    where e.ev_owner = v_subscriber.sub_id
+      and not exists (select from pgq.subscriber as s where s.sub_id = v_subscriber.sub_id);
 
     -- A name without a subscription is of no use. The lock waits for a registration that just found the name.
     perform from pgq.consumer as c where c.co_id = v_subscriber.sub_consumer for update;

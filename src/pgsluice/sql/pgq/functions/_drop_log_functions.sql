@@ -1,0 +1,25 @@
+-- With the rights of their owner: see pgq._create_log_functions.
+create or replace function pgq._drop_log_functions(i_queue_id integer)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from pgq.queue as q where q.queue_id = i_queue_id;
+    if found then
+        raise exception using
+            errcode = 'object_in_use',
+            message = format('the functions of event log %s are not dropped: the log exists', i_queue_id),
+            hint = 'call pgq.drop_queue() to drop all of it';
+    end if;
+    execute format('drop function if exists pgq.%I(bigint)', format('tick_%s_after', i_queue_id));
+    execute format('drop function if exists pgq.%I()', format('tick_%s_last', i_queue_id));
+    execute format('drop function if exists pgq.%I(pg_snapshot, pg_snapshot)', format('event_%s_any', i_queue_id));
+end;
+$$;
+
+comment on function pgq._drop_log_functions(integer) is
+    'Drop the functions that read one log''s ticks and events, once the log is gone.';
+revoke execute on function pgq._drop_log_functions(integer) from public;
+grant execute on function pgq._drop_log_functions(integer) to pgq_admin, sluice_admin;

@@ -1,0 +1,114 @@
+import psycopg
+import pytest
+
+from support import rows, value
+
+OWN = """select p.proname from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
+    where n.nspname = 'pgq' and p.proname ~ '^(event|tick)_[0-9]+_' order by 1"""
+ANY = "select pgq.event_1_any(%s::pg_snapshot, %s::pg_snapshot)"
+
+
+def insert(connection, *txids, segment=0):
+    for txid in txids:
+        connection.execute(
+            f"insert into pgq.event_1_{segment} (ev_time, ev_txid, ev_type) values (now(), %s::text::xid8, 't')",
+            (txid,),
+        )
+
+
+def test_a_log_has_functions_of_its_own_until_it_is_dropped(connection, log):
+    own = ["event_1_any", "tick_1_after", "tick_1_last"]
+    assert [name for (name,) in rows(connection, OWN)] == own
+
+    connection.execute("select pgq.drop_queue('changes')")
+
+    assert rows(connection, OWN) == []
+
+
+def test_they_are_not_dropped_before_the_log(connection, log):
+    with pytest.raises(psycopg.errors.ObjectInUse, match="the log exists"):
+        connection.execute("select pgq._drop_log_functions(1)")
+
+
+def test_they_are_pinned_described_and_not_for_everybody(connection, log):
+    wrong = rows(
+        connection,
+        """select p.proname from pg_proc as p
+        where p.pronamespace = 'pgq'::regnamespace and p.proname ~ '^(event|tick)_[0-9]+_'
+          and (not p.proconfig @> array['search_path=pg_catalog, pg_temp'] or p.prosecdef
+            or obj_description(p.oid, 'pg_proc') is null
+            or pg_get_userbyid(p.proowner) <> 'sluice_owner'
+            or exists (select from aclexplode(p.proacl) as a where a.grantee = 0))""",
+    )
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("txids", "after", "upto", "found"),
+    [
+        ([], "100:100:", "200:200:", False),
+        ([100], "100:100:", "200:200:", True),
+        ([99], "100:100:", "200:200:", False),
+        ([199], "100:100:", "200:200:", True),
+        ([200], "100:100:", "200:200:", False),
+        # Running at the second snapshot.
+        ([150], "100:100:", "150:200:150", False),
+        ([149], "100:100:", "150:200:150", True),
+        ([151], "100:100:", "150:200:150", True),
+        ([100, 150, 199], "100:100:", "100:200:100,150,199", False),
+        ([100, 101, 150, 199], "100:100:", "100:200:100,150,199", True),
+        # Running at the first one: found when it is done at the second, and not before.
+        ([90], "90:100:90", "90:200:90", False),
+        ([90], "90:100:90,95", "95:200:95", True),
+        ([95], "90:100:90,95", "95:200:95", False),
+        ([91], "90:100:90,95", "200:200:", False),
+        # Beyond 32 bits.
+        ([2**32 + 5], f"{2**32 - 10}:{2**32 - 1}:", f"{2**32 + 6}:{2**32 + 6}:", True),
+        ([5], f"{2**32 - 10}:{2**32 - 1}:", f"{2**32 + 6}:{2**32 + 6}:", False),
+    ],
+)
+def test_any_says_whether_a_batch_has_events(connection, log, txids, after, upto, found):
+    insert(connection, *txids, segment=1)
+
+    assert value(connection, ANY, after, upto) is found
+    # The definition: seen by the second and not by the first.
+    assert found is value(
+        connection,
+        """select exists (
+            select from pgq.event_1
+            where pg_visible_in_snapshot(ev_txid, %s::pg_snapshot) and not pg_visible_in_snapshot(ev_txid, %s::pg_snapshot)
+        )""",
+        upto,
+        after,
+    )
+
+
+def test_any_does_not_visit_what_running_transactions_have_written(database, connection, log):
+    after = value(connection, "select tick_snapshot::text from pgq.tick")
+    with database.connect(autocommit=False) as writer:
+        writer.execute(
+            "insert into pgq.event_1_0 (ev_time, ev_type) select now(), 't' from generate_series(1, 20000)"
+        )
+        connection.execute("analyze pgq.event_1_0")
+
+        found, visited = connection.execute(
+            """select pgq.event_1_any(%s::pg_snapshot, pg_current_snapshot()),
+            pg_stat_get_xact_tuples_returned('pgq.event_1_0_txid_idx'::regclass)""",
+            (after,),
+        ).fetchone()
+
+    assert found is False
+    assert visited < 100
+
+
+def test_a_tick_is_found_in_any_segment(connection, log):
+    connection.execute(
+        "insert into pgq.tick_1_2 (tick_queue, tick_id, tick_event_seq) values (1, nextval('pgq.event_1_tick_seq'), 7)"
+    )
+
+    assert value(connection, "select (pgq._last_tick(1)).tick_id") == 2
+    assert value(connection, "select tick_id from pgq._tick_after(1, 0)") == 1
+    assert value(connection, "select tick_event_seq from pgq._tick_after(1, 1)") == 7
+    assert value(connection, "select tick_id from pgq._tick_after(1, 2)") is None
+    assert value(connection, "select tick_id from pgq._find_tick(1, 2)") == 2
+    assert value(connection, "select tick_id from pgq._find_tick(1, 0)") is None
