@@ -151,3 +151,71 @@ class RotationStep:
     segment: int
     action: str
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a log's events, which is emptied as a whole.
+
+    Attributes:
+        segment: Its number: the events are in the table `pgq.event_<id>_<segment>`.
+        is_current: Whether new events go into it.
+        event_bytes: What its events take on disk, with their index; None: somebody has it locked.
+        first_tick: The first tick that was made while it was current, or None.
+        last_tick: The last of them, or None.
+        consumers: Those that need it.
+        reason: Why it cannot be emptied; None: it can, or is.
+    """
+
+    segment: int
+    is_current: bool
+    event_bytes: int | None
+    first_tick: int | None
+    last_tick: int | None
+    consumers: list[str] | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerState:
+    """How far behind a consumer is, and what it keeps from being emptied; all None: a keeper that is not registered.
+
+    Attributes:
+        is_keeper: Whether the log's policy never gives it up, and keeps everything for it.
+        last_tick: The tick it has finished.
+        lag_events: Events after it, about.
+        lag_s: Seconds since that tick was made.
+        pinned_bytes: What its segments take on disk that are not current.
+        open_batch: The batch that is open, or None.
+        idle_s: Seconds since it last opened or finished a batch.
+        lost: Why its position was given up, or None.
+    """
+
+    queue_name: str
+    consumer_name: str
+    is_keeper: bool
+    last_tick: int | None
+    lag_events: int | None
+    lag_s: float | None
+    pinned_bytes: int | None
+    open_batch: int | None
+    idle_s: float | None
+    lost: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPolicy:
+    """What a log does with consumers that fall behind; no limit: it keeps everything for them.
+
+    Attributes:
+        max_lag_bytes: A consumer that pins more is given up at a rotation, or None.
+        max_lag_events: One that has more events to read is, or None.
+        max_lag_time: One whose tick is older is, or None.
+        keepers: Consumers that are never given up, and without which nothing is emptied.
+    """
+
+    queue_name: str
+    max_lag_bytes: int | None
+    max_lag_events: int | None
+    max_lag_time: timedelta | None
+    keepers: list[str]

@@ -6,7 +6,6 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import tick
 
 
 def channels(connection):
@@ -14,15 +13,15 @@ def channels(connection):
 
 
 def test_it_listens_to_the_channel_of_the_log(log):
-    channel = value(log, "select sluice.listen_log('changes')")
+    channel = value(log, "select sluice.listen_log('log')")
 
-    assert channel == value(log, "select sluice.log_channel('changes')")
+    assert channel == value(log, "select sluice.log_channel('log')")
     assert channels(log) == [channel]
 
 
 def test_it_takes_effect_with_the_commit(log, database):
     with database.connect(autocommit=False) as connection:
-        connection.execute("select sluice.listen_log('changes')")
+        connection.execute("select sluice.listen_log('log')")
         connection.rollback()
 
         assert channels(connection) == []
@@ -38,9 +37,9 @@ def test_a_log_that_does_not_exist_is_an_error(log):
 def test_a_reader_hears_of_each_tick(log, database, role):
     log.execute(f"grant sluice_reader to {role}")
     with database.connect(user=role) as reader:
-        channel = value(reader, "select sluice.listen_log('changes')")
-        log.execute("select pgq.insert_event('changes', 't', 'x')")
-        tick_id = tick(log)
+        channel = value(reader, "select sluice.listen_log('log')")
+        log.execute("select pgq.insert_event('log', 't', 'x')")
+        tick_id = value(log, "select sluice.log_tick('log')")
 
         (heard,) = reader.notifies(timeout=30, stop_after=1)
 

@@ -7,10 +7,10 @@ from support import rows, value
 
 def test_it_leaves_the_other_logs(log):
     log.execute("select pgq.create_queue('other')")
-    log.execute("select sluice.listen_log('changes')")
+    log.execute("select sluice.listen_log('log')")
     channel = value(log, "select sluice.listen_log('other')")
 
-    log.execute("select sluice.unlisten_log('changes')")
+    log.execute("select sluice.unlisten_log('log')")
 
     assert rows(log, "select * from pg_listening_channels()") == [(channel,)]
 

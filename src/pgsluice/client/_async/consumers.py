@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
+
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import logs, pgq
-from pgsluice.client.log_records import ConsumerInfo
+from pgsluice.client.log_records import ConsumerInfo, ConsumerState, LogPolicy
 
 
 class AsyncConsumers:
@@ -64,6 +67,51 @@ class AsyncConsumers:
         Source: PgQ 3.5.2 `pgq.get_consumer_info`.
         """
         return await self._runner.run(pgq.get_consumer_info(queue_name, consumer_name))
+
+    async def list_consumers(self, queue_name: str | None = None) -> list[ConsumerState]:
+        """Return how far behind consumers are and what they pin, by log and name; None means all logs.
+
+        Source: `sluice.list_consumers`.
+        """
+        return await self._runner.run(logs.list_consumers(queue_name))
+
+    async def set_log_policy(
+        self,
+        queue_name: str,
+        *,
+        max_lag_bytes: int | None = None,
+        max_lag_events: int | None = None,
+        max_lag_time: timedelta | None = None,
+        keepers: Sequence[str] = (),
+    ) -> None:
+        """Say what a rotation does with consumers of a log that fall behind; replaces what was said before.
+
+        Without a limit the log keeps everything for its consumers, and grows. One that is beyond a limit loses its
+        position, so that its events can go: its next call raises PositionLostError.
+
+        Args:
+            queue_name: An existing log.
+            max_lag_bytes: Give up a consumer that pins more, 1 or more.
+            max_lag_events: Give up one that has more to read, 1 or more.
+            max_lag_time: Give up one whose position is older.
+            keepers: Consumers that are never given up. While one of them is not registered, nothing is emptied.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+            ArgumentError: A limit is not positive.
+
+        Source: `sluice.set_log_policy`.
+        """
+        await self._runner.run(
+            logs.set_log_policy(queue_name, max_lag_bytes, max_lag_events, max_lag_time, keepers)
+        )
+
+    async def list_log_policies(self) -> list[LogPolicy]:
+        """Return the policy of each log, by name.
+
+        Source: `sluice.list_log_policies`.
+        """
+        return await self._runner.run(logs.list_log_policies())
 
     async def listen_log(self, queue_name: str) -> str:
         """Let this session hear of each tick of a log, from the commit on; only on a connection.

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import logs, pgq
-from pgsluice.client.log_records import LogTick, RotationStep
+from pgsluice.client.log_records import LogTick, RotationStep, Segment
 
 
 class AsyncTicking:
@@ -125,3 +125,13 @@ class AsyncTicking:
         Source: `sluice.rotate`.
         """
         return await self._runner.run(logs.rotate(queue_name))
+
+    async def list_segments(self, queue_name: str) -> list[Segment]:
+        """Return the segments of a log, by number: what they take, and who needs them.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+
+        Source: `sluice.list_segments`.
+        """
+        return await self._runner.run(logs.list_segments(queue_name))

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import logs, pgq
-from pgsluice.client.log_records import LogTick, RotationStep
+from pgsluice.client.log_records import LogTick, RotationStep, Segment
 
 
 class Ticking:
@@ -124,3 +124,13 @@ class Ticking:
         Source: `sluice.rotate`.
         """
         return self._runner.run(logs.rotate(queue_name))
+
+    def list_segments(self, queue_name: str) -> list[Segment]:
+        """Return the segments of a log, by number: what they take, and who needs them.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+
+        Source: `sluice.list_segments`.
+        """
+        return self._runner.run(logs.list_segments(queue_name))

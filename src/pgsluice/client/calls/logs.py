@@ -8,7 +8,14 @@ from typing import LiteralString
 
 from pgsluice.client.calls.arguments import whole
 from pgsluice.client.calls.call import Call, nothing, record, scalar
-from pgsluice.client.log_records import Event, LogTick, RotationStep
+from pgsluice.client.log_records import (
+    ConsumerState,
+    Event,
+    LogPolicy,
+    LogTick,
+    RotationStep,
+    Segment,
+)
 
 
 def hold_batch(batch_id: int) -> Call[None]:
@@ -34,6 +41,34 @@ def tick() -> Call[list[LogTick]]:
 
 def rotate(queue_name: str | None) -> Call[list[RotationStep]]:
     return Call("select * from sluice.rotate(%s::text)", (queue_name,), record(RotationStep))
+
+
+def list_segments(queue_name: str) -> Call[list[Segment]]:
+    return Call("select * from sluice.list_segments(%s::text)", (queue_name,), record(Segment))
+
+
+def list_consumers(queue_name: str | None) -> Call[list[ConsumerState]]:
+    return Call(
+        "select * from sluice.list_consumers(%s::text)", (queue_name,), record(ConsumerState)
+    )
+
+
+def set_log_policy(
+    queue_name: str,
+    max_lag_bytes: int | None,
+    max_lag_events: int | None,
+    max_lag_time: timedelta | None,
+    keepers: Sequence[str],
+) -> Call[None]:
+    return Call(
+        "select sluice.set_log_policy(%s::text, %s::bigint, %s::bigint, %s::interval, %s::text[])",
+        (queue_name, max_lag_bytes, max_lag_events, max_lag_time, list(keepers)),
+        nothing,
+    )
+
+
+def list_log_policies() -> Call[list[LogPolicy]]:
+    return Call("select * from sluice.list_log_policies()", (), record(LogPolicy))
 
 
 def log_tick(queue_name: str) -> Call[int]:
