@@ -21,7 +21,8 @@ begin
 end;
 $$;
 
--- Every function in the schema: replaced in place, dropped as PgQ's without a place in ours, or somebody's own and left alone.
+-- Every function in the schema: replaced in place, dropped (perhaps to be made anew), or somebody's own and left alone. What is
+-- internal may have other names of arguments here, which cannot be changed in place, and nobody calls it.
 create temporary table adopted_log_function on commit drop as
 with
 here as (
@@ -42,8 +43,8 @@ select
     p.oid::regprocedure::text as signature,
     p.proowner,
     case
-        when here.oid is not null then 'replace'
-        when gone.oid is not null or member.objid is not null then 'drop'
+        when here.oid is not null and p.proname !~ '^_' then 'replace'
+        when here.oid is not null or gone.oid is not null or member.objid is not null then 'drop'
         else 'keep'
     end as action
 from pg_proc as p
