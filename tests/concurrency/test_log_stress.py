@@ -53,7 +53,10 @@ class Stress:
                 for number in range(WRITERS)
             ]
             others = [
-                *(threading.Thread(target=self._guarded, args=(self._tick,)) for _ in range(TICKERS)),
+                *(
+                    threading.Thread(target=self._guarded, args=(self._tick,))
+                    for _ in range(TICKERS)
+                ),
                 threading.Thread(target=self._guarded, args=(self._rotate,)),
                 threading.Thread(target=self._guarded, args=(self._straddle,)),
                 *(
@@ -83,13 +86,16 @@ class Stress:
 
     def _is_drained(self, session: psycopg.Connection) -> bool:
         # Of a group the members' batches count: the main consumer runs ahead of them.
-        return rows(
-            session,
-            """select s.sub_last_tick, s.sub_batch is null
+        return (
+            rows(
+                session,
+                """select s.sub_last_tick, s.sub_batch is null
                from pgq.subscription as s where s.sub_last_tick is distinct from
                    (select max(t.tick_id) from pgq.tick as t where t.tick_queue = s.sub_queue)
                    and s.sub_last_tick is not null or s.sub_batch is not null""",
-        ) == []
+            )
+            == []
+        )
 
     def _guarded(self, target: Callable[..., None], *arguments: object) -> None:
         try:
@@ -124,7 +130,9 @@ class Stress:
             else:
                 table = value(session, "select pgq.current_event_table(%s)", LOG)
                 if chance.random() < 0.2:
-                    time.sleep(chance.random())  # stalled between choosing the table and writing to it
+                    time.sleep(
+                        chance.random()
+                    )  # stalled between choosing the table and writing to it
                 with session.cursor().copy(f"copy {table} (ev_type, ev_data) from stdin") as copy:
                     copy.write("".join(f"t\t{name}\n" for name in names))
             if chance.random() < 0.1:
@@ -175,9 +183,7 @@ class Stress:
             batch = value(session, "select pgq_coop.next_batch(%s, 'group', %s)", LOG, name)
             self._finish(session, batch, "pgq_coop.finish_batch", "group")
 
-    def _finish(
-        self, session: psycopg.Connection, batch: object, finish: str, name: str
-    ) -> None:
+    def _finish(self, session: psycopg.Connection, batch: object, finish: str, name: str) -> None:
         if batch is None:
             session.commit()
             time.sleep(0.01)
