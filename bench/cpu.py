@@ -1,4 +1,4 @@
-"""What a statement costs the server: the processor time of the session's backend, which other load disturbs less than the clock."""
+"""What a statement costs the server: processor time of the backend, which other load disturbs less than the clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgsluice.errors import ConfigurationError
 
 
 def backend_cpu_s(connection: psycopg.Connection[Any]) -> float:
-    """Return the processor time that a connection's backend has used so far, seconds. On Linux, and for a server here."""
+    """Return the processor time that a connection's backend has used so far, seconds. For a server here, on Linux."""
     place = Path(f"/proc/{connection.info.backend_pid}/schedstat")
     if not place.exists():
         raise ConfigurationError(

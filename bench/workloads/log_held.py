@@ -17,7 +17,7 @@ from pgsluice.embedded import EmbeddedServer
 
 __all__ = ["BIN_DIR"]
 
-TITLE = "Batches opened and finished for each second of the backend's processor time, beside a transaction held for ten minutes"
+TITLE = "Batches opened and finished for each second of processor time, beside a transaction held for ten minutes"
 UNIT = "batches a second of the backend's processor time, in a minute"
 SYSTEMS = [Pgsluice(), Pgq()]
 REPEATS = 1

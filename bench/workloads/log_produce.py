@@ -84,7 +84,9 @@ def insert_select(place: Place) -> float:
 
 
 def insert_events(place: Place) -> float:
-    statement = f"select sluice.insert_events('{LOG}', array_fill('type'::text, array[100]), array_fill(%s::text, array[100]))"
+    statement = f"""select sluice.insert_events(
+        '{LOG}', array_fill('type'::text, array[100]), array_fill(%s::text, array[100])
+    )"""
     if place.name == Pgq.name:  # it has no function for many
         statement = f"select pgq.insert_event('{LOG}', 'type', %s) from generate_series(1, 100)"
     return repeated(place, statement, HUNDREDS, 100)
@@ -92,7 +94,8 @@ def insert_events(place: Place) -> float:
 
 def copy_plain(place: Place) -> float:
     place.connection.execute(
-        f"create table public.plain (like {table(place.connection)} including defaults); create index on public.plain (ev_txid)"
+        f"""create table public.plain (like {table(place.connection)} including defaults);
+            create index on public.plain (ev_txid)"""
     )
     try:
         return copied(place, "public.plain")
