@@ -12,6 +12,7 @@ from pgsluice.client._sync.table_queue import TableQueue
 from pgsluice.client._sync.work_queue import WorkQueue
 from pgsluice.client.records import (
     ArchiveRetention,
+    Capture,
     ClaimOutcome,
     ConsumerInfo,
     DeadLetter,
@@ -37,6 +38,7 @@ __all__ = [
     "AsyncEventLog",
     "AsyncTableQueue",
     "AsyncWorkQueue",
+    "Capture",
     "ClaimOutcome",
     "ConsumerInfo",
     "DeadLetter",

@@ -323,6 +323,24 @@ class LogInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Capture:
+    """A table whose changes go into an event log.
+
+    Attributes:
+        source_table: The table as in SQL, without its schema where the search path finds it.
+        options: As they were given.
+        operations: Which changes: some of delete, insert, truncate and update, in this order.
+        enabled: Whether all of its triggers are.
+    """
+
+    source_table: str
+    queue_name: str
+    options: dict[str, Any]
+    operations: list[str]
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerInfo:
     """Position and lag of a consumer of an event log.
 

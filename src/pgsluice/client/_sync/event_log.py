@@ -8,12 +8,13 @@ from typing import Any
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
+from pgsluice.client._sync.captures import Captures
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import pgq
 from pgsluice.client.records import ConsumerInfo, Event, LogInfo
 
 
-class EventLog:
+class EventLog(Captures):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.

@@ -25,8 +25,9 @@ declare
 begin
     v_target := sluice._capture_target(tg_argv[0]);
     v_shape := sluice._capture_shape(coalesce(pg_partition_root(tg_relid), tg_relid), v_options);
-    v_row := format('(select row_to_json(c) from (select %s) as c)', v_shape.columns_sql);
-    v_key := coalesce(format('(select row_to_json(c) from (select %s) as c)', v_shape.key_sql), 'null::json');
+    -- c.* and not c, which could be a column.
+    v_row := format('(select row_to_json(c.*) from (select %s) as c)', v_shape.columns_sql);
+    v_key := coalesce(format('(select row_to_json(c.*) from (select %s) as c)', v_shape.key_sql), 'null::json');
     if tg_op = 'UPDATE' and v_shape.partitioned then
         -- A row that moves to another partition can get lost on the way: a trigger there returned null.
         execute 'select (select count(*) from old_rows) <> (select count(*) from new_rows)' into v_moved;
