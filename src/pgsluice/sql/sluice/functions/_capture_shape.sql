@@ -43,10 +43,8 @@ begin
     -- is written by its output function, as a string: see sluice._is_core_type.
     select array_agg(a.attname::text order by a.attnum),
         array_agg(a.attname::text order by a.attnum) filter (where v.kept),
-        coalesce(string_agg(v.value_sql, ', ' order by a.attnum) filter (where v.kept), ''),
-        string_agg(v.value_sql, ', ' order by array_position(key_columns, a.attname::text))
-            filter (where a.attname = any (key_columns))
-    into v_names, v_kept, columns_sql, key_sql
+        coalesce(string_agg(v.value_sql, ', ' order by a.attnum) filter (where v.kept), '')
+    into v_names, v_kept, columns_sql
     from pg_attribute as a
     cross join lateral (
         select
@@ -56,6 +54,7 @@ begin
             end as kept,
             format(
                 case
+                    when a.atttypid < 16384 then 'r.%1$I' -- as most are, without a call
                     when sluice._is_core_type(a.atttypid) then 'r.%1$I'
                     else 'case when r.%1$I is distinct from null then concat(r.%1$I) end as %1$I'
                 end,
@@ -67,6 +66,14 @@ begin
       and not a.attisdropped
       and a.attgenerated <> 'v';
 
+    key_sql := (
+        select string_agg(format('c.%I', k.name), ', ' order by k.position)
+        from unnest(key_columns) with ordinality as k (name, position)
+    );
+
+    if not options ?| '{columns,ignore,key}' then
+        return;
+    end if;
     select n.name
     into v_missing
     from jsonb_array_elements_text(
@@ -92,6 +99,6 @@ end;
 $$;
 
 comment on function sluice._capture_shape(oid, jsonb) is
-    'Name, key and columns of a captured table, and how its rows r are selected for events.';
+    'Name, key and columns of a captured table; how its rows r are selected for events, and of those, c, their key.';
 revoke execute on function sluice._capture_shape(oid, jsonb) from public;
 grant execute on function sluice._capture_shape(oid, jsonb) to pgq_admin, sluice_admin;
