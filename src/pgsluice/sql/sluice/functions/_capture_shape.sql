@@ -12,6 +12,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_primary smallint[];
     v_names text[];
     v_kept text[];
     v_missing text;
@@ -22,29 +23,22 @@ begin
     join pg_namespace as n on n.oid = c.relnamespace
     where c.oid = source_table;
 
-    if options ? 'key' then
-        key_columns := array(select jsonb_array_elements_text(options -> 'key'));
-    else
-        -- One whose uniqueness can be deferred is no key: two transactions may hold it at a time, and the order of
-        -- their events says nothing.
-        key_columns := (
-            select array_agg(a.attname::text order by k.position)
-            from pg_index as i
-            cross join unnest(i.indkey::smallint[]) with ordinality as k (attnum, position)
-            join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
-            where i.indrelid = source_table
-              and i.indisprimary
-              and i.indimmediate
-              and k.position <= i.indnkeyatts
-        );
-    end if;
+    -- One whose uniqueness can be deferred is no key: two transactions may hold it at a time, and the order of their
+    -- events says nothing.
+    select (i.indkey::smallint[])[0:i.indnkeyatts - 1]
+    into v_primary
+    from pg_index as i
+    where i.indrelid = source_table
+      and i.indisprimary
+      and i.indimmediate;
 
     -- Virtual columns are not stored, and a trigger does not see them. A value of a type that is not PostgreSQL's own
     -- is written by its output function, as a string: see sluice._is_core_type.
     select array_agg(a.attname::text order by a.attnum),
         array_agg(a.attname::text order by a.attnum) filter (where v.kept),
-        coalesce(string_agg(v.value_sql, ', ' order by a.attnum) filter (where v.kept), '')
-    into v_names, v_kept, columns_sql
+        coalesce(string_agg(v.value_sql, ', ' order by a.attnum) filter (where v.kept), ''),
+        array_agg(a.attname::text order by array_position(v_primary, a.attnum)) filter (where a.attnum = any (v_primary))
+    into v_names, v_kept, columns_sql, key_columns
     from pg_attribute as a
     cross join lateral (
         select
@@ -66,6 +60,9 @@ begin
       and not a.attisdropped
       and a.attgenerated <> 'v';
 
+    if options ? 'key' then
+        key_columns := array(select jsonb_array_elements_text(options -> 'key'));
+    end if;
     key_sql := (
         select string_agg(format('c.%I', k.name), ', ' order by k.position)
         from unnest(key_columns) with ordinality as k (name, position)
