@@ -15,7 +15,7 @@ begin
         execute format(
             'select array_agg(c.content)
              from (
-                 select (select row_to_json(c) from (select %s) as c) as content,
+                 select (select row_to_json(c.*) from (select %s) as c) as content,
                      (row_number() over () - 1) / $1 as piece
                  from %s as r
              ) as c

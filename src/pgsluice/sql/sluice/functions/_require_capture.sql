@@ -6,6 +6,12 @@ as $$
 declare
     v_options jsonb;
 begin
+    if source_table is null or queue_name is null then
+        raise exception using
+            errcode = '22004',
+            message = 'table or event log is null',
+            hint = 'name a captured table and its event log';
+    end if;
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
             errcode = 'PQ004',

@@ -9,6 +9,7 @@ declare
     v_name text;
     v_value jsonb;
     v_wanted text;
+    v_good boolean;
 begin
     if jsonb_typeof(options) <> 'object' then
         raise exception using
@@ -30,13 +31,13 @@ begin
                 message = format('a capture has no option %L', v_name),
                 hint = 'use columns, ignore, key, before or operations';
         end if;
-        if not case
+        v_good := case
             when v_name = 'before' then jsonb_typeof(v_value) = 'boolean'
             when jsonb_typeof(v_value) <> 'array' or v_value = '[]' then false
             when v_name = 'operations' then v_value <@ v_operations
             else not exists (select from jsonb_array_elements(v_value) as e where jsonb_typeof(e.value) <> 'string')
-        end
-        then
+        end;
+        if not v_good then
             raise exception using
                 errcode = '22023',
                 message = format('option %s of a capture is %s', v_name, v_value),

@@ -79,7 +79,7 @@ begin
              order by %2$s
              limit $2
          ), held as materialized (
-             select %1$s as key, (select row_to_json(c) from (select %5$s) as c) as content
+             select %1$s as key, (select row_to_json(c.*) from (select %5$s) as c) as content
              from %3$s as r
              where %4$s
              order by %2$s
