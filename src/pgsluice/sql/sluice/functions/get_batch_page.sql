@@ -1,6 +1,6 @@
 -- There is no index on ev_id: an event costs what one index costs. So each page reads the ids of the whole batch for the last
 -- one of the page, and the batch once more for its events. To go on where a reader stopped and then read to the end, a cursor is
--- cheaper: pgq.get_batch_cursor(batch_id, name, quick_limit, 'ev_id > …') reads the batch once.
+-- cheaper: sluice.batch_query(batch_id, columns, after_ev_id) reads the batch once.
 create or replace function sluice.get_batch_page(
     batch_id bigint, after_ev_id bigint, qty integer,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry integer,
