@@ -13,8 +13,7 @@ declare
     v_events text := format('event_%s_%s', i_queue_id, i_number);
     v_ticks text := format('tick_%s_%s', i_queue_id, i_number);
     v_use record;
-    v_first pgq.tick;
-    v_late xid8[];
+    v_first bigint;
 begin
     v_use := pgq._segment_use(i_queue_id, i_number);
     if v_use.reason is not null then
@@ -29,29 +28,24 @@ begin
         return v_use.reason;
     end if;
 
-    -- A tick that is kept promises all events after it, to those who ask for it by number. A transaction that wrote in here and
-    -- ended after the first ticks of the next segment takes these ticks along.
-    v_first := pgq._tick_after(i_queue_id, coalesce((pgq._segment_span(i_queue_id, i_number)).last_tick, 0));
+    -- A tick that is kept promises all events after it, to those who ask for it by number. Usually the next tick after this
+    -- segment's sees all that is in it. A transaction that wrote in here and ended later takes the ticks before its end along.
     execute format(
-        'select array_agg(late.ev_txid)
-         from (
-             select e.ev_txid from only pgq.%1$I as e where e.ev_txid >= pg_snapshot_xmax($1)
-             union
-             select e.ev_txid from only pgq.%1$I as e where e.ev_txid = any (array(select pg_snapshot_xip($1)))
-         ) as late',
-        v_events
+        'select t.tick_id
+         from pgq.%1$I as t
+         where t.tick_id > $1
+           and not exists (select from only pgq.%2$I as e where e.ev_txid >= pg_snapshot_xmax(t.tick_snapshot))
+           and not exists (
+               select from only pgq.%2$I as e where e.ev_txid = any (array(select pg_snapshot_xip(t.tick_snapshot)))
+           )
+         order by t.tick_id
+         limit 1',
+        format('tick_%s', i_queue_id), v_events
     )
-    using v_first.tick_snapshot
-    into v_late;
-    if v_late is not null then
-        execute format(
-            'delete from pgq.%I as t
-             where exists (select from unnest($1) as late (txid) where not pg_visible_in_snapshot(late.txid, t.tick_snapshot))',
-            format('tick_%s', i_queue_id)
-        )
-        using v_late;
-    end if;
+    using coalesce((pgq._segment_span(i_queue_id, i_number)).last_tick, 0)
+    into v_first;
     execute format('truncate only pgq.%I, only pgq.%I', v_events, v_ticks);
+    execute format('delete from pgq.%I as t where t.tick_id < $1', format('tick_%s', i_queue_id)) using v_first;
     return null;
 exception
     when object_in_use then

@@ -1,5 +1,3 @@
--- What the last tick's snapshot sees has ended, for ever, and what has not ended it does not see. In a dump that was restored
--- into another server these numbers belong to other transactions.
 create or replace function pgq._require_newer_snapshot(i_queue_id integer)
 returns void
 language plpgsql
@@ -7,14 +5,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_last pg_snapshot;
-    v_now pg_snapshot;
 begin
     v_last := (pgq._last_tick(i_queue_id)).tick_snapshot;
-    v_now := pg_current_snapshot();
-    if pg_snapshot_xmin(v_now) < pg_snapshot_xmin(v_last)
-        or pg_snapshot_xmax(v_now) < pg_snapshot_xmax(v_last)
-        or exists (select from pg_snapshot_xip(v_now) as running (txid) where pg_visible_in_snapshot(running.txid, v_last))
-    then
+    if pgq._is_ahead(v_last) then
         raise exception using
             errcode = 'PQ004',
             message = format(

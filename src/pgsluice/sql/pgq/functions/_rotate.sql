@@ -60,12 +60,13 @@ begin
 
     -- The oldest first. A tick promises all events after it, so none may stay whose successors go. Rows that came late into a
     -- segment without ticks are nobody's predecessors.
-    for segment, v_span in
-        select r.number, span
+    for v_span in
+        select r.number, span.first_tick, span.last_tick, span.is_empty
         from unnest(v_readable) as r (number)
         cross join lateral pgq._segment_span(i_queue_id, r.number) as span
         order by span.first_tick nulls first, r.number
     loop
+        segment := v_span.number;
         if v_span.is_empty then
             v_empty := v_empty || segment;
             continue;

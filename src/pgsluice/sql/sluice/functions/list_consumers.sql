@@ -10,20 +10,19 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
     select q.queue_name, c.co_name, coalesce(c.co_name = any (p.keepers), false), s.pos_last_tick,
-        lag.lag_events, extract(epoch from lag.lag_time)::double precision, lag.pinned_bytes,
+        latest.tick_event_seq - s.pos_last_seq,
+        extract(epoch from latest.tick_time - s.pos_last_time)::double precision,
+        coalesce(pinned.bytes, 0),
         s.pos_batch, extract(epoch from clock_timestamp() - s.pos_active)::double precision, s.pos_lost
     from pgq.standing as s
     join pgq.queue as q on q.queue_id = s.sub_queue
     join pgq.consumer as c on c.co_id = s.sub_consumer
     left join sluice.log_policy as p on p.queue_id = q.queue_id
-    cross join lateral pgq._lag(
+    cross join lateral pgq._last_tick(q.queue_id) as latest
+    left join lateral pgq._pinned_bytes(
         q.queue_id,
-        row(
-            s.pos_subscriber, s.pos_move, s.pos_active, s.pos_last_tick, s.pos_last_time, s.pos_last_seq, s.pos_last_snapshot,
-            s.pos_batch, s.pos_next_tick, s.pos_next_time, s.pos_next_seq, s.pos_next_snapshot, s.pos_lost
-        ),
         array(select n.number from pgq._segments(q.queue_id) as n (number) where n.number <> q.queue_cur_table)
-    ) as lag
+    ) as pinned on pinned.consumer_name = c.co_name
     where list_consumers.queue_name is null or q.queue_name = list_consumers.queue_name
     union all
     select q.queue_name, k.name, true, null, null, null, null, null, null, null
