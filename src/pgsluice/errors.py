@@ -105,8 +105,8 @@ class PositionLostError(SluiceError):
     """The consumer's position was given up, so that the log could go on without it: events are missing."""
 
 
-class TriggerError(SluiceError):
-    """A trigger of the event log is misused, or denies the change."""
+class CaptureError(SluiceError):
+    """A trigger of an event log is misused: it cannot be made so, does not fit its table, or denies the change."""
 
 
 class HandlerError(SluiceError):
@@ -133,7 +133,7 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "PQ004": LogStateError,
     "PQ005": LogInUseError,
     "PQ006": PositionLostError,
-    "PQ007": TriggerError,
+    "PQ007": CaptureError,
     "2201W": ArgumentError,  # invalid_row_count_in_limit_clause: a negative quantity
     "22003": ArgumentError,  # numeric_value_out_of_range
     "22004": ArgumentError,  # null_value_not_allowed

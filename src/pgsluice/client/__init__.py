@@ -12,6 +12,7 @@ from pgsluice.client._sync.table_queue import TableQueue
 from pgsluice.client._sync.work_queue import WorkQueue
 from pgsluice.client.log_records import (
     BatchInfo,
+    Capture,
     ConsumerInfo,
     ConsumerState,
     Event,
@@ -47,6 +48,7 @@ __all__ = [
     "AsyncTableQueue",
     "AsyncWorkQueue",
     "BatchInfo",
+    "Capture",
     "ClaimOutcome",
     "ConsumerInfo",
     "ConsumerState",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,3 +220,21 @@ class LogPolicy:
     max_lag_events: int | None
     max_lag_time: timedelta | None
     keepers: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A table whose changes go into an event log.
+
+    Attributes:
+        source_table: The table as in SQL, without its schema where the search path finds it.
+        options: As they were given.
+        operations: Which changes: some of delete, insert, truncate and update, in this order.
+        enabled: Whether all of its triggers are.
+    """
+
+    source_table: str
+    queue_name: str
+    options: dict[str, Any]
+    operations: list[str]
+    enabled: bool

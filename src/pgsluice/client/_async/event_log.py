@@ -8,6 +8,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.batches import AsyncBatches
+from pgsluice.client._async.captures import AsyncCaptures
 from pgsluice.client._async.consumers import AsyncConsumers
 from pgsluice.client._async.cooperation import AsyncCooperation
 from pgsluice.client._async.runner import AsyncRunner
@@ -16,7 +17,7 @@ from pgsluice.client.calls import pgq
 from pgsluice.client.log_records import LogInfo
 
 
-class AsyncEventLog(AsyncBatches, AsyncConsumers, AsyncCooperation, AsyncTicking):
+class AsyncEventLog(AsyncBatches, AsyncCaptures, AsyncConsumers, AsyncCooperation, AsyncTicking):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.

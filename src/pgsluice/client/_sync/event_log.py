@@ -9,6 +9,7 @@ from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client._sync.batches import Batches
+from pgsluice.client._sync.captures import Captures
 from pgsluice.client._sync.consumers import Consumers
 from pgsluice.client._sync.cooperation import Cooperation
 from pgsluice.client._sync.runner import Runner
@@ -17,7 +18,7 @@ from pgsluice.client.calls import pgq
 from pgsluice.client.log_records import LogInfo
 
 
-class EventLog(Batches, Consumers, Cooperation, Ticking):
+class EventLog(Batches, Captures, Consumers, Cooperation, Ticking):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
