@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -49,6 +52,46 @@ class AsyncRunner:
             return await _execute_steps(self._source, steps)
         except psycopg.Error as error:  # of the pool, or of the end of the transaction
             raise translate(error) from error
+
+    async def stream(
+        self, query: Call[str], fetch_qty: int
+    ) -> AsyncGenerator[list[tuple[Any, ...]]]:
+        """Run the query that a call returns as text, and yield its rows by pages of this size.
+
+        Raises:
+            SluiceError: As for `run`.
+        """
+        try:
+            if isinstance(self._source, AsyncConnectionPool):
+                async with (
+                    self._source.connection() as connection,
+                    connection.transaction(),
+                    aclosing(_stream(connection, query, fetch_qty)) as pages,
+                ):
+                    async for page in pages:
+                        yield page
+            else:
+                async with aclosing(_stream(self._source, query, fetch_qty)) as pages:
+                    async for page in pages:
+                        yield page
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+
+async def _stream(
+    connection: AsyncConnection[Any], query: Call[str], fetch_qty: int
+) -> AsyncGenerator[list[tuple[Any, ...]]]:
+    text = await _execute(connection, query, query.sql)
+    # A cursor lives in a transaction. Where there is none to come, the server keeps the rows until it is closed.
+    is_alone = (
+        connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+    )
+    async with connection.cursor(
+        f"pgsluice_{uuid.uuid4().hex}", row_factory=tuple_row, withhold=is_alone
+    ) as cursor:
+        await cursor.execute(text.encode())
+        while page := await cursor.fetchmany(fetch_qty):
+            yield page
 
 
 async def _execute_alone(connection: AsyncConnection[Any], call: Call[Result]) -> Result:

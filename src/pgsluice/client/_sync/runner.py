@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Generator
+from contextlib import closing
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -50,6 +53,44 @@ class Runner:
             return _execute_steps(self._source, steps)
         except psycopg.Error as error:  # of the pool, or of the end of the transaction
             raise translate(error) from error
+
+    def stream(self, query: Call[str], fetch_qty: int) -> Generator[list[tuple[Any, ...]]]:
+        """Run the query that a call returns as text, and yield its rows by pages of this size.
+
+        Raises:
+            SluiceError: As for `run`.
+        """
+        try:
+            if isinstance(self._source, ConnectionPool):
+                with (
+                    self._source.connection() as connection,
+                    connection.transaction(),
+                    closing(_stream(connection, query, fetch_qty)) as pages,
+                ):
+                    for page in pages:
+                        yield page
+            else:
+                with closing(_stream(self._source, query, fetch_qty)) as pages:
+                    for page in pages:
+                        yield page
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+
+def _stream(
+    connection: Connection[Any], query: Call[str], fetch_qty: int
+) -> Generator[list[tuple[Any, ...]]]:
+    text = _execute(connection, query, query.sql)
+    # A cursor lives in a transaction. Where there is none to come, the server keeps the rows until it is closed.
+    is_alone = (
+        connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+    )
+    with connection.cursor(
+        f"pgsluice_{uuid.uuid4().hex}", row_factory=tuple_row, withhold=is_alone
+    ) as cursor:
+        cursor.execute(text.encode())
+        while page := cursor.fetchmany(fetch_qty):
+            yield page
 
 
 def _execute_alone(connection: Connection[Any], call: Call[Result]) -> Result:
