@@ -105,12 +105,12 @@ class PositionLostError(SluiceError):
     """The consumer's position was given up, so that the log could go on without it: events are missing."""
 
 
+class CaptureError(SluiceError):
+    """A trigger of an event log is misused: it cannot be made so, does not fit its table, or denies the change."""
+
+
 class HandlerError(SluiceError):
     """A handler did with its connection what it must not."""
-
-
-class CaptureError(SluiceError):
-    """Capture is misused, by `sluice.capture` or a trigger of PgQ: it does not fit its table, or denies the change."""
 
 
 class RetryableError(SluiceError):

@@ -8,7 +8,7 @@ from typing import Any
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import captures
-from pgsluice.client.records import Capture
+from pgsluice.client.log_records import Capture
 
 
 class Captures:
