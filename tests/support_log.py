@@ -30,3 +30,25 @@ def consume_all(
         )
         assert value(connection, "select pgq.finish_batch(%s)", batch) == 1
     return batches
+
+
+def error_of(connection: psycopg.Connection, query: str, *parameters: object) -> tuple[str, str]:
+    """The code and message of the error that a statement ends with."""
+    try:
+        connection.execute(query, parameters or None)
+    except psycopg.Error as error:
+        return error.sqlstate or "", error.diag.message_primary or ""
+    raise AssertionError(f"no error from {query}")
+
+
+def give_up(connection: psycopg.Connection, reason: str, consumer: str = "lake") -> None:
+    """Mark a consumer's position as lost, the way rotation does."""
+    connection.execute(
+        """
+        select pgq._move(s.sub_ledger, jsonb_populate_record(
+            pgq._position(s.sub_key, s.sub_ledger), jsonb_build_object('pos_lost', %s::text)))
+        from pgq.subscriber as s join pgq.consumer as c on c.co_id = s.sub_consumer
+        where c.co_name = %s
+        """,
+        (reason, consumer),
+    )
