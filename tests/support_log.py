@@ -52,3 +52,33 @@ def give_up(connection: psycopg.Connection, reason: str, consumer: str = "lake")
         """,
         (reason, consumer),
     )
+
+
+def coop_next(
+    connection: psycopg.Connection, member: str, dead_interval: str | None = None
+) -> int | None:
+    """The batch of a member of the group `lake`."""
+    batch = value(
+        connection,
+        "select pgq_coop.next_batch('changes', 'lake', %s, %s::interval)",
+        member,
+        dead_interval,
+    )
+    assert batch is None or isinstance(batch, int)
+    return batch
+
+
+def ids(connection: psycopg.Connection, batch: int | None) -> list[int]:
+    """The ids of a batch's events."""
+    return [
+        ev_id for (ev_id,) in rows(connection, "select ev_id from pgq.get_batch_events(%s)", batch)
+    ]
+
+
+def fall_silent(connection: psycopg.Connection, member: str) -> None:
+    """Let a member have done nothing for an hour."""
+    connection.execute(
+        """update pgq.subscription as s set sub_active = now() - interval '1 hour'
+        from pgq.consumer as c where c.co_id = s.sub_consumer and c.co_name = %s""",
+        (f"lake.{member}",),
+    )
