@@ -4,3 +4,9 @@ begin
     perform pgmq._create_reader(m.queue_name) from pgmq.meta as m;
 end;
 $$;
+-- Every log's rights, as this release has them.
+do $$
+begin
+    perform pgq._grant_queue(q.queue_id), pgq.tune_storage(q.queue_name) from pgq.queue as q;
+end;
+$$;

@@ -7,12 +7,13 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from pgsluice.client._async.producing import AsyncProducing
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import pgq
 from pgsluice.client.records import ConsumerInfo, Event, LogInfo
 
 
-class AsyncEventLog:
+class AsyncEventLog(AsyncProducing):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
@@ -76,7 +77,7 @@ class AsyncEventLog:
 
         Raises:
             LogNotFoundError: There is no such log.
-            LogStateError: The log is closed for events.
+            LogStateError: The log is closed for events, or takes no more of them from one transaction.
             PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
 
         Source: PgQ 3.5.2 `pgq.insert_event`.

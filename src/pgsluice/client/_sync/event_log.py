@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pgsluice.client._sync.producing import Producing
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
@@ -13,7 +14,7 @@ from pgsluice.client.calls import pgq
 from pgsluice.client.records import ConsumerInfo, Event, LogInfo
 
 
-class EventLog:
+class EventLog(Producing):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
@@ -77,7 +78,7 @@ class EventLog:
 
         Raises:
             LogNotFoundError: There is no such log.
-            LogStateError: The log is closed for events.
+            LogStateError: The log is closed for events, or takes no more of them from one transaction.
             PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
 
         Source: PgQ 3.5.2 `pgq.insert_event`.

@@ -12,6 +12,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client.calls import Call, Steps
+from pgsluice.client.calls.producing import Copy
 from pgsluice.errors import translate
 
 Result = TypeVar("Result")
@@ -50,6 +51,38 @@ class Runner:
             return _execute_steps(self._source, steps)
         except psycopg.Error as error:  # of the pool, or of the end of the transaction
             raise translate(error) from error
+
+    def run_or_copy(self, work: Call[int] | Copy) -> int:
+        """Run a call, or copy rows into a table; all of them or none.
+
+        Raises:
+            SluiceError: As for `run`, or what the rows raise.
+        """
+        if isinstance(work, Call):
+            return self.run(work)
+        try:
+            if isinstance(self._source, ConnectionPool):
+                with self._source.connection() as connection:
+                    return _copy(connection, work)
+            return _copy(self._source, work)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+
+def _copy(connection: Connection[Any], work: Copy) -> int:
+    if connection.autocommit:
+        with connection.transaction():
+            return _copy_rows(connection, work)
+    return _copy_rows(connection, work)  # in the caller's transaction: see _execute_steps
+
+
+def _copy_rows(connection: Connection[Any], work: Copy) -> int:
+    statement = _execute(connection, work.statement, work.statement.sql)
+    with connection.cursor() as cursor:
+        with cursor.copy(statement) as copy:
+            for row in work.rows:
+                copy.write_row(row)
+        return cursor.rowcount
 
 
 def _execute_alone(connection: Connection[Any], call: Call[Result]) -> Result:
