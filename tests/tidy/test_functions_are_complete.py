@@ -28,9 +28,7 @@ WITHOUT_CALL = {
     "pgmq.validate_routing_key": "a step of sending that PGMQ's users call in their SQL",
     "pgmq.validate_topic_pattern": "a step of bind_topic that PGMQ's users call in their SQL",
     "pgq.insert_event_raw": "for triggers and loaders in the database; clients use insert_event",
-    "sluice.capture": "set up once, in the migration that makes the table",
     "sluice.capture_changes": "the trigger function of sluice.capture",
-    "sluice.drop_capture": "taken down once, in a migration",
 }
 IN_CATALOG = """
 select n.nspname || '.' || p.proname,

@@ -5,11 +5,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_last pg_snapshot;
-    v_now pg_snapshot;
 begin
     v_last := (pgq._last_tick(i_queue_id)).tick_snapshot;
-    v_now := pg_current_snapshot();
-    if pg_snapshot_xmin(v_now) < pg_snapshot_xmin(v_last) or pg_snapshot_xmax(v_now) < pg_snapshot_xmax(v_last) then
+    if pgq._is_ahead(v_last) then
         raise exception using
             errcode = 'PQ004',
             message = format(

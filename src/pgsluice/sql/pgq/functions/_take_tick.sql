@@ -19,11 +19,12 @@ begin
     )
     using i_queue_id, format('pgq.event_%s_tick_seq', i_queue_id), v_events
     into v_tick_id;
+    perform pgq._notify_tick(i_queue_id, v_tick_id);
     return v_tick_id;
 end;
 $$;
 
 comment on function pgq._take_tick(integer) is
-    'Store the current snapshot as the next tick of a log; returns its tick_id.';
+    'Store the current snapshot as the next tick of a log and notify its listeners; returns its tick_id.';
 revoke execute on function pgq._take_tick(integer) from public;
 grant execute on function pgq._take_tick(integer) to pgq_admin, sluice_admin;

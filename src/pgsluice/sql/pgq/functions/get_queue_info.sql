@@ -20,21 +20,8 @@ as $$
         pgq._event_seq(q.queue_id) - latest.tick_event_seq,
         latest.tick_id
     from pgq.queue as q
-    left join lateral (
-        select t.tick_id, t.tick_time, t.tick_event_seq
-        from pgq.tick as t
-        where t.tick_queue = q.queue_id
-        order by t.tick_id desc
-        limit 1
-    ) as latest on true
-    left join lateral (
-        select t.tick_time, t.tick_event_seq
-        from pgq.tick as t
-        where t.tick_queue = q.queue_id
-          and t.tick_id between latest.tick_id - 20 and latest.tick_id - 1
-        order by t.tick_id
-        limit 1
-    ) as earlier on true
+    cross join lateral pgq._last_tick(q.queue_id) as latest
+    cross join lateral pgq._tick_after(q.queue_id, latest.tick_id - 21) as earlier
     where i_queue_name is null or q.queue_name = i_queue_name
     order by q.queue_name;
 $$;

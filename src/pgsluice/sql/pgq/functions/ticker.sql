@@ -26,7 +26,7 @@ begin
             hint = 'call the ticker in a READ COMMITTED transaction';
     end if;
 
-    select q.queue_id, q.queue_tick_seq, q.queue_external_ticker, q.queue_ticker_paused,
+    select q.queue_id, q.queue_switch_step2, q.queue_external_ticker, q.queue_ticker_paused,
         q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period
     into v_queue
     from pgq.queue as q
@@ -55,6 +55,9 @@ begin
 
     if not pg_try_advisory_xact_lock(v_lock_class, v_queue.queue_id) then
         return null; -- somebody else ticks this log right now
+    end if;
+    if v_queue.queue_switch_step2 is null then
+        perform pgq._finish_switch(v_queue.queue_id);
     end if;
 
     v_last := pgq._last_tick(v_queue.queue_id);
@@ -128,3 +131,75 @@ comment on function pgq.ticker() is
     'Tick every event log whose time it is; returns how many were ticked.';
 revoke execute on function pgq.ticker() from public;
 grant execute on function pgq.ticker() to pgq_admin, sluice_admin;
+
+-- Ticks of a log that is a copy of another server's come with its events. They are in the order of this server's snapshots too:
+-- the lock is waited for, because a tick that is left out would not come again.
+create or replace function pgq.ticker(i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_lock_class constant integer := 1885827956; -- as above
+    v_queue_id integer;
+    v_last_tick_id bigint;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('cannot tick event log %L in a %s transaction', i_queue_name, current_setting('transaction_isolation')),
+            detail = 'Its snapshot is from the start of the transaction and may be older than the last tick.',
+            hint = 'call the ticker in a READ COMMITTED transaction';
+    end if;
+    if i_tick_id is null or i_orig_timestamp is null or i_event_seq is null then
+        raise exception using
+            errcode = '22004',
+            message = 'tick id, time or event number is null',
+            hint = 'give all three, as the origin has them';
+    end if;
+    select q.queue_id
+    into v_queue_id
+    from pgq.queue as q
+    where q.queue_name = i_queue_name
+      and q.queue_external_ticker
+      and not q.queue_ticker_paused;
+    if not found then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('queue not found or ticker disabled: %s', i_queue_name),
+            hint = format('call pgq.set_queue_config(%L, %L, %L)', i_queue_name, 'external_ticker', 'true');
+    end if;
+
+    perform pg_advisory_xact_lock(v_lock_class, v_queue_id);
+    perform pgq._require_newer_snapshot(v_queue_id);
+    v_last_tick_id := (pgq._last_tick(v_queue_id)).tick_id;
+    if i_tick_id <= v_last_tick_id then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('tick %s of event log %L is not after its last tick, %s', i_tick_id, i_queue_name, v_last_tick_id),
+            detail = 'Batches are what came between one tick and the next.',
+            hint = 'send ticks in the order of the origin, each once';
+    end if;
+    execute format(
+        'insert into pgq.%I (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
+         values ($1, $2, $3, pg_current_snapshot(), $4)',
+        (select format('tick_%s_%s', q.queue_id, q.queue_cur_table) from pgq.queue as q where q.queue_id = v_queue_id)
+    )
+    using v_queue_id, i_tick_id, i_orig_timestamp, i_event_seq;
+    -- Should this server take over, its own numbers go on from here.
+    perform setval(s.sequence, s.reached)
+    from (values
+        (format('pgq.event_%s_tick_seq', v_queue_id)::regclass, i_tick_id),
+        (format('pgq.event_%s_id_seq', v_queue_id)::regclass, i_event_seq)
+    ) as s (sequence, reached)
+    where s.reached > coalesce(pg_sequence_last_value(s.sequence), 0);
+    perform pgq._notify_tick(v_queue_id, i_tick_id);
+    return i_tick_id;
+end;
+$$;
+
+comment on function pgq.ticker(text, bigint, timestamptz, bigint) is
+    'Tick an event log that is ticked from outside, with the number, time and event number that the tick has there; returns the tick_id.';
+revoke execute on function pgq.ticker(text, bigint, timestamptz, bigint) from public;
+grant execute on function pgq.ticker(text, bigint, timestamptz, bigint) to pgq_admin, sluice_admin;

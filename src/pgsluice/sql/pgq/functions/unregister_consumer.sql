@@ -25,6 +25,10 @@ begin
         select s.sub_key from pgq.subscriber as s where s.sub_main = v_subscriber.sub_key order by s.sub_key for update
     );
     perform pgq._remove_subscribers(v_sub_keys);
+    -- Events that were to come again to this consumer, unless cooperative consumers share them.
+    delete from pgq.retry_entry as e
+    where e.ev_owner = v_subscriber.sub_id
+      and not exists (select from pgq.subscriber as s where s.sub_id = v_subscriber.sub_id);
     return cardinality(v_sub_keys);
 end;
 $$;

@@ -21,7 +21,7 @@ begin
             ),
             hint = 'tick in a READ COMMITTED transaction';
     end if;
-    select q.queue_id, q.queue_data_pfx, q.queue_tick_seq, q.queue_external_ticker or q.queue_ticker_paused as is_held
+    select q.queue_id, q.queue_external_ticker or q.queue_ticker_paused as is_held
     into v_queue
     from pgq.queue as q
     where q.queue_name = log_tick.queue_name;
@@ -42,19 +42,9 @@ begin
     end if;
 
     perform pgq._require_newer_snapshot(v_queue.queue_id);
-    -- Is there an event that the last tick does not see? Counting ids does not tell: a transaction that took
-    -- its ids before the last tick may have committed since. The first query reads one end of an index.
-    execute format(
-        'select coalesce(
-            (select newest.ev_txid from %1$s as newest order by newest.ev_txid desc limit 1)
-                >= pg_catalog.pg_snapshot_xmax($1), false
-        )
-        or exists (
-            select from %1$s as late
-            where late.ev_txid = any (array(select pg_catalog.pg_snapshot_xip($1)))
-        )',
-        v_queue.queue_data_pfx
-    )
+    -- Is there an event that the last tick does not see? Counting ids does not tell: a transaction that took its ids before
+    -- the last tick may have committed since.
+    execute format('select pgq.%I($1, pg_current_snapshot())', format('event_%s_any', v_queue.queue_id))
     using v_last.tick_snapshot
     into v_is_new;
     if not v_is_new then

@@ -1,0 +1,68 @@
+-- A consumer that somebody is moving at this moment is alive: its row is skipped.
+create or replace function pgq._give_up(i_queue_id integer, i_segments integer[])
+returns setof text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_policy sluice.log_policy;
+    v_subscriber record;
+    v_position pgq.position_0;
+    v_last pgq.tick;
+    v_names text[];
+    v_bytes bigint[];
+    v_pinned_bytes bigint;
+    v_lag_events bigint;
+    v_lag_time interval;
+    v_reason text;
+begin
+    select p.* into v_policy from sluice.log_policy as p where p.queue_id = i_queue_id;
+    if v_policy.max_lag_bytes is null and v_policy.max_lag_events is null and v_policy.max_lag_time is null then
+        return;
+    end if;
+    v_last := pgq._last_tick(i_queue_id);
+    if v_policy.max_lag_bytes is not null then
+        select array_agg(p.consumer_name), array_agg(p.bytes)
+        into v_names, v_bytes
+        from pgq._pinned_bytes(i_queue_id, i_segments) as p;
+    end if;
+    for v_subscriber in
+        select s.sub_key, s.sub_ledger, c.co_name
+        from pgq.subscriber as s
+        join pgq.consumer as c on c.co_id = s.sub_consumer
+        where s.sub_queue = i_queue_id
+          and c.co_name <> all (v_policy.keepers)
+        order by c.co_name
+        for update of s skip locked
+    loop
+        v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
+        continue when v_position.pos_last_tick is null or v_position.pos_lost is not null;
+        -- By the ticks, not by the clock: while nobody ticks, nobody falls behind.
+        v_lag_events := v_last.tick_event_seq - v_position.pos_last_seq;
+        v_lag_time := v_last.tick_time - v_position.pos_last_time;
+        v_pinned_bytes := v_bytes[array_position(v_names, v_subscriber.co_name)];
+        v_reason := case
+            when v_pinned_bytes > v_policy.max_lag_bytes
+                then format('it kept %s bytes, the limit is %s', v_pinned_bytes, v_policy.max_lag_bytes)
+            when v_lag_events > v_policy.max_lag_events
+                then format('it was %s events behind, the limit is %s', v_lag_events, v_policy.max_lag_events)
+            when v_lag_time > v_policy.max_lag_time
+                then format('it was %s behind, the limit is %s', v_lag_time, v_policy.max_lag_time)
+        end;
+        continue when v_reason is null;
+        v_position.pos_lost := v_reason;
+        v_position.pos_batch := null;
+        v_position.pos_next_tick := null;
+        v_position.pos_next_time := null;
+        v_position.pos_next_seq := null;
+        v_position.pos_next_snapshot := null;
+        perform pgq._move(v_subscriber.sub_ledger, v_position);
+        return next format('consumer %s: %s', v_subscriber.co_name, v_reason);
+    end loop;
+end;
+$$;
+
+comment on function pgq._give_up(integer, integer[]) is
+    'Give up the positions of a log''s consumers that are further behind than its policy allows; returns whose and why.';
+revoke execute on function pgq._give_up(integer, integer[]) from public;
+grant execute on function pgq._give_up(integer, integer[]) to pgq_admin, sluice_admin;

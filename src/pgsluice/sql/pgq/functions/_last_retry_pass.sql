@@ -1,0 +1,24 @@
+create or replace function pgq._last_retry_pass()
+returns pgq.retry_pass
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_pass pgq.retry_pass;
+begin
+    select p.* into v_pass from pgq.retry_pass as p order by p.pass_id desc limit 1;
+    -- There always is one. But the tables are emptied by TRUNCATE, after which an older snapshot sees nothing in them.
+    if not found then
+        raise exception using
+            errcode = 'serialization_failure',
+            message = 'could not tell which events are queued for a retry: that is newer than this transaction''s snapshot',
+            hint = 'try the transaction again, best in READ COMMITTED';
+    end if;
+    return v_pass;
+end;
+$$;
+
+comment on function pgq._last_retry_pass() is
+    'How far events were put back into their logs.';
+revoke execute on function pgq._last_retry_pass() from public;
+grant execute on function pgq._last_retry_pass() to pgq_admin, sluice_admin;

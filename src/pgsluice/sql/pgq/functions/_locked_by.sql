@@ -1,0 +1,23 @@
+create or replace function pgq._locked_by(i_queue_id integer, i_number integer)
+returns text
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select 'locked by pid ' || string_agg(distinct l.pid::text, ', ')
+    from pg_locks as l
+    where l.locktype = 'relation'
+      and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+      and l.relation in (
+          to_regclass(format('pgq.event_%s', i_queue_id)),
+          to_regclass(format('pgq.event_%s_%s', i_queue_id, i_number)),
+          to_regclass(format('pgq.tick_%s_%s', i_queue_id, i_number))
+      )
+      and l.granted
+      and l.pid is distinct from pg_backend_pid();
+$$;
+
+comment on function pgq._locked_by(integer, integer) is
+    'Which sessions have a lock on a segment, in words; null when none has.';
+revoke execute on function pgq._locked_by(integer, integer) from public;
+grant execute on function pgq._locked_by(integer, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,0 +1,59 @@
+-- The caller holds the row of the log and its ticking lock, in READ COMMITTED: no position moves back meanwhile.
+--
+-- Looked at first under a lock that disturbs nobody, and again when nobody can be in there: who had inserted has committed or is
+-- gone, and the second look, a statement after the lock, sees it.
+create or replace function pgq._reclaim(i_queue_id integer, i_number integer)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_events text := format('event_%s_%s', i_queue_id, i_number);
+    v_ticks text := format('tick_%s_%s', i_queue_id, i_number);
+    v_use record;
+    v_first bigint;
+begin
+    v_use := pgq._segment_use(i_queue_id, i_number);
+    if v_use.reason is not null then
+        return v_use.reason;
+    end if;
+    if not pgq._lock_segment(i_queue_id, i_number, 'access exclusive') then
+        -- Whoever it was may be gone by now.
+        return coalesce(pgq._locked_by(i_queue_id, i_number), 'locked');
+    end if;
+    v_use := pgq._segment_use(i_queue_id, i_number);
+    if v_use.reason is not null then
+        return v_use.reason;
+    end if;
+
+    -- A tick that is kept promises all events after it, to those who ask for it by number. Usually the next tick after this
+    -- segment's sees all that is in it. A transaction that wrote in here and ended later takes the ticks before its end along.
+    execute format(
+        'select t.tick_id
+         from pgq.%1$I as t
+         where t.tick_id > $1
+           and not exists (select from only pgq.%2$I as e where e.ev_txid >= pg_snapshot_xmax(t.tick_snapshot))
+           and not exists (
+               select from only pgq.%2$I as e where e.ev_txid = any (array(select pg_snapshot_xip(t.tick_snapshot)))
+           )
+         order by t.tick_id
+         limit 1',
+        format('tick_%s', i_queue_id), v_events
+    )
+    using coalesce((pgq._segment_span(i_queue_id, i_number)).last_tick, 0)
+    into v_first;
+    execute format('truncate only pgq.%I, only pgq.%I', v_events, v_ticks);
+    execute format('delete from pgq.%I as t where t.tick_id < $1', format('tick_%s', i_queue_id)) using v_first;
+    return null;
+exception
+    when object_in_use then
+        return 'this session reads it';
+end;
+$$;
+
+comment on function pgq._reclaim(integer, integer) is
+    'Empty a segment, unless somebody needs it or has a lock on it; returns the reason why not, null when it was emptied.';
+revoke execute on function pgq._reclaim(integer, integer) from public;
+grant execute on function pgq._reclaim(integer, integer) to pgq_admin, sluice_admin;

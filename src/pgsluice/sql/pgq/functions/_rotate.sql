@@ -1,0 +1,110 @@
+-- Two things that do not depend on each other. Reclaim: a segment that nobody needs any more is emptied. Switch: when the
+-- rotation period is over, another segment becomes the current one, whether or not the old ones could be emptied.
+create or replace function pgq._rotate(
+    i_queue_id integer, i_in_steps boolean, out segment integer, out action text, out reason text
+)
+returns setof record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_lock_class constant integer := 1885827956; -- pgq.ticker's: no tick comes while the newest one moves
+    -- Up to this number segments are kept at the set period. From there on each one doubles it, so that a consumer that is gone
+    -- for a year does not leave thousands of tables behind, each of which every batch asks.
+    v_kept_max constant integer := 6;
+    v_queue record;
+    v_readable integer[] := '{}';
+    v_empty integer[] := '{}';
+    v_kept integer := 0;
+    v_is_behind boolean := false;
+    v_span record;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('cannot rotate an event log in a %s transaction', current_setting('transaction_isolation')),
+            detail = 'What it sees is from the start of the transaction; events and consumers may have moved since.',
+            hint = 'rotate in a READ COMMITTED transaction';
+    end if;
+    select q.* into v_queue from pgq.queue as q where q.queue_id = i_queue_id for no key update skip locked;
+    if not found then
+        return query select null::integer, 'kept', 'the log is being registered to, rotated or changed';
+        return;
+    end if;
+    if v_queue.queue_switch_step2 is null and v_queue.queue_switch_step1 = pg_current_xact_id_if_assigned() then
+        return; -- the second step is for another transaction
+    end if;
+    if not pg_try_advisory_xact_lock(v_lock_class, i_queue_id) then
+        return query select null::integer, 'kept', 'the log is being ticked';
+        return;
+    end if;
+    if v_queue.queue_switch_step2 is null then
+        perform pgq._finish_switch(i_queue_id);
+    end if;
+
+    for segment in
+        select s.number from pgq._segments(i_queue_id) as s (number) where s.number <> v_queue.queue_cur_table
+    loop
+        if pgq._lock_segment(i_queue_id, segment, 'access share') then
+            v_readable := v_readable || segment;
+        else
+            v_kept := v_kept + 1;
+            v_is_behind := true;
+            action := 'kept';
+            reason := coalesce(pgq._locked_by(i_queue_id, segment), 'locked');
+            return next;
+        end if;
+    end loop;
+    return query select null::integer, 'given up', g.reason from pgq._give_up(i_queue_id, v_readable) as g (reason);
+
+    -- The oldest first. A tick promises all events after it, so none may stay whose successors go. Rows that came late into a
+    -- segment without ticks are nobody's predecessors.
+    for v_span in
+        select r.number, span.first_tick, span.last_tick, span.is_empty
+        from unnest(v_readable) as r (number)
+        cross join lateral pgq._segment_span(i_queue_id, r.number) as span
+        order by span.first_tick nulls first, r.number
+    loop
+        segment := v_span.number;
+        if v_span.is_empty then
+            v_empty := v_empty || segment;
+            continue;
+        end if;
+        if v_is_behind and v_span.last_tick is not null then
+            reason := 'an older segment is kept';
+        else
+            reason := pgq._reclaim(i_queue_id, segment);
+        end if;
+        if reason is null then
+            action := 'reclaimed';
+            v_empty := v_empty || segment;
+        else
+            action := 'kept';
+            v_kept := v_kept + 1;
+            v_is_behind := v_is_behind or v_span.last_tick is not null;
+        end if;
+        return next;
+    end loop;
+
+    if clock_timestamp() - v_queue.queue_switch_time
+        > v_queue.queue_rotation_period * power(2, least(greatest(v_kept - v_kept_max, 0), 20))
+    then
+        segment := pgq._switch(i_queue_id, v_empty, i_in_steps);
+        if segment is null then
+            segment := v_queue.queue_cur_table;
+            action := 'kept';
+            reason := coalesce(pgq._locked_by(i_queue_id, segment), 'locked');
+        else
+            action := 'switched';
+            reason := null;
+        end if;
+        return next;
+    end if;
+end;
+$$;
+
+comment on function pgq._rotate(integer, boolean) is
+    'Empty the segments of a log that nobody needs, and make another one current if it is time; what was done and what not, and why.';
+revoke execute on function pgq._rotate(integer, boolean) from public;
+grant execute on function pgq._rotate(integer, boolean) to pgq_admin, sluice_admin;

@@ -1,0 +1,70 @@
+-- Exact, and asked by what the rows say, not by when the segment was written to: an insert that stalled, or one from an old
+-- snapshot, may have put its row in at any time. A position needs a row if its snapshot does not see the row's transaction. It
+-- needs a tick if it is not behind it. The newest tick is a position too: it is where new consumers begin.
+--
+-- Along the index whatever the planner knows of the tables: to find nothing in millions of rows must not read them.
+create or replace function pgq._segment_use(i_queue_id integer, i_number integer, out consumers text[], out reason text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_events text := format('event_%s_%s', i_queue_id, i_number);
+    v_last_tick bigint := (pgq._segment_span(i_queue_id, i_number)).last_tick;
+    v_missing text;
+    v_is_new boolean;
+begin
+    -- No move: its ledger was emptied after this statement began.
+    execute format(
+        'select array_agg(c.co_name order by c.co_name)
+         from pgq.standing as s
+         join pgq.consumer as c on c.co_id = s.sub_consumer
+         where s.sub_queue = $1
+           and s.pos_lost is null
+           and (
+               s.pos_move is null
+               or s.pos_last_tick < $2
+               or s.pos_last_tick is not null and s.pos_last_snapshot is null
+               or exists (select from only pgq.%1$I as e where e.ev_txid >= pg_snapshot_xmax(s.pos_last_snapshot))
+               or exists (
+                   select from only pgq.%1$I as e where e.ev_txid = any (array(select pg_snapshot_xip(s.pos_last_snapshot)))
+               )
+           )',
+        v_events
+    )
+    using i_queue_id, v_last_tick
+    into consumers;
+    execute format(
+        'select exists (select from only pgq.%1$I as e where e.ev_txid >= pg_snapshot_xmax($1))
+            or exists (select from only pgq.%1$I as e where e.ev_txid = any (array(select pg_snapshot_xip($1))))',
+        v_events
+    )
+    using (pgq._last_tick(i_queue_id)).tick_snapshot
+    into v_is_new;
+    select string_agg(k.name, ', ' order by k.name)
+    into v_missing
+    from sluice.log_policy as p
+    cross join unnest(p.keepers) as k (name)
+    where p.queue_id = i_queue_id
+      and not exists (
+          select
+          from pgq.subscriber as s
+          join pgq.consumer as c on c.co_id = s.sub_consumer
+          where s.sub_queue = i_queue_id and c.co_name = k.name
+      );
+
+    if v_missing is not null then
+        reason := format('it is kept for %s, not registered yet', v_missing);
+    elsif consumers is not null then
+        reason := format('not yet read by %s', array_to_string(consumers, ', '));
+    elsif v_is_new then
+        reason := 'it has events that no tick covers yet';
+    end if;
+end;
+$$;
+
+comment on function pgq._segment_use(integer, integer) is
+    'The consumers that need a segment, and why it cannot be emptied; no reason: nobody needs it.';
+revoke execute on function pgq._segment_use(integer, integer) from public;
+grant execute on function pgq._segment_use(integer, integer) to pgq_admin, sluice_admin;

@@ -1,0 +1,57 @@
+-- The caller holds the row of the log and its ticking lock, in READ COMMITTED. Who chose the old segment and inserts later is
+-- read there: see pgq._segment_use.
+--
+-- The newest tick moves along. It is where new consumers begin, so it must not go with the old segment.
+create or replace function pgq._switch(i_queue_id integer, i_empty integer[], i_in_steps boolean)
+returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_current integer;
+    v_next integer;
+begin
+    select q.queue_cur_table into v_current from pgq.queue as q where q.queue_id = i_queue_id;
+    -- In a ring, as PgQ does.
+    select e.number into v_next from unnest(i_empty) as e (number) order by e.number <= v_current, e.number limit 1;
+    if v_next is null then
+        begin
+            execute format(
+                'lock table only pgq.%I, only pgq.%I in share update exclusive mode nowait',
+                format('event_%s', i_queue_id), format('tick_%s', i_queue_id)
+            );
+        exception
+            when lock_not_available then
+                return null;
+        end;
+        v_next := (select max(s.number) + 1 from pgq._segments(i_queue_id) as s (number));
+        perform pgq._create_segment(i_queue_id, v_next);
+        perform pgq._grant_queue(i_queue_id);
+    end if;
+    if not pgq._lock_segment(i_queue_id, v_current, 'row exclusive')
+        or not pgq._lock_segment(i_queue_id, v_next, 'row exclusive')
+    then
+        return null;
+    end if;
+
+    execute format(
+        'with newest as (delete from only pgq.%I as t where t.tick_id = $1 returning t.*)
+         insert into pgq.%I select n.* from newest as n',
+        format('tick_%s_%s', i_queue_id, v_current), format('tick_%s_%s', i_queue_id, v_next)
+    )
+    using (pgq._last_tick(i_queue_id)).tick_id;
+    update pgq.queue as q
+    set queue_cur_table = v_next,
+        queue_ntables = greatest(q.queue_ntables, v_next + 1),
+        queue_switch_time = clock_timestamp(),
+        queue_switch_step1 = pg_current_xact_id(),
+        queue_switch_step2 = case when not i_in_steps then pg_current_xact_id() end
+    where q.queue_id = i_queue_id;
+    return v_next;
+end;
+$$;
+
+comment on function pgq._switch(integer, integer[], boolean) is
+    'Make an empty segment the current one, a new one if none is empty; returns its number, null when a lock stands against it.';
+revoke execute on function pgq._switch(integer, integer[], boolean) from public;
+grant execute on function pgq._switch(integer, integer[], boolean) to pgq_admin, sluice_admin;

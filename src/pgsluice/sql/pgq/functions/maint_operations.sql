@@ -1,0 +1,31 @@
+-- The work list of PgQ's daemon: it runs each row as `select func_name(func_arg)`, and `vacuum` rows as that command.
+--
+-- queue_extra_maint names functions that the daemon then runs with its own rights, an administrator's or a superuser's. Who may
+-- write that column may run what they like: only the administrators of logs may, as in PgQ.
+create or replace function pgq.maint_operations(out func_name text, out func_arg text)
+returns setof record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+        select 'pgq.maint_rotate_tables_step1', q.queue_name
+        from pgq.queue as q
+        where clock_timestamp() - q.queue_switch_time > q.queue_rotation_period
+        order by q.queue_name;
+    -- Always: it also empties what does not belong to one log.
+    return query select 'pgq.maint_rotate_tables_step2', null::text;
+    return query
+        select extra.name, q.queue_name
+        from pgq.queue as q
+        cross join unnest(q.queue_extra_maint) with ordinality as extra (name, position)
+        order by q.queue_name, extra.position;
+    return query select 'vacuum', t.name from pgq.maint_tables_to_vacuum() as t (name);
+end;
+$$;
+
+comment on function pgq.maint_operations() is
+    'What a daemon is to do now, as functions with an argument or none, and tables to vacuum.';
+revoke execute on function pgq.maint_operations() from public;
+grant execute on function pgq.maint_operations() to pgq_admin, sluice_admin;

@@ -1,0 +1,79 @@
+-- breaking: no
+-- Which batch is open, and where its subscriber stands. A batch is looked for in the ledgers by its index; the subscriber's
+-- newest move decides whether it is open still.
+create view pgq.open_batch as
+select opened.pos_batch as batch_id, s.sub_key, s.sub_id, s.sub_queue, s.sub_consumer,
+    s.pos_last_tick, s.pos_last_snapshot, s.pos_next_tick, s.pos_next_snapshot
+from (
+    select p0.pos_batch, p0.pos_subscriber from pgq.position_0 as p0 where p0.pos_batch is not null
+    union
+    select p1.pos_batch, p1.pos_subscriber from pgq.position_1 as p1 where p1.pos_batch is not null
+) as opened
+join pgq.standing as s on s.sub_key = opened.pos_subscriber and s.pos_batch = opened.pos_batch;
+comment on view pgq.open_batch is 'Every open batch with the snapshots that bound it: ask for one by its batch_id.';
+grant select on pgq.open_batch to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
+
+-- Events that consumers want again. Rows are only appended: an event is put back into its log, or as we say moved, without a
+-- touch on its row, and many rows go at once by TRUNCATE. So there are no dead rows, however long somebody holds a snapshot.
+-- Two tables below one parent: new rows are written to one, and when it has grown, what is still needed is copied to the other.
+create table pgq.retry_entry (
+    entry_txid xid8 not null default pg_current_xact_id(),
+    entry_batch bigint,
+    ev_retry_after timestamptz not null,
+    ev_queue integer not null,
+    ev_id bigint not null,
+    ev_time timestamptz not null,
+    ev_owner integer not null,
+    ev_retry integer,
+    ev_type text,
+    ev_data text,
+    ev_extra1 text,
+    ev_extra2 text,
+    ev_extra3 text,
+    ev_extra4 text
+);
+comment on table pgq.retry_entry is 'One row for each time that a consumer wanted an event again; which of them are to come, says pgq.retry_queue.';
+comment on column pgq.retry_entry.entry_txid is 'The transaction that wrote this row.';
+comment on column pgq.retry_entry.entry_batch is 'The batch that the event was in; null from pgq.event_retry_raw.';
+create table pgq.retry_entry_0 () inherits (pgq.retry_entry);
+create table pgq.retry_entry_1 () inherits (pgq.retry_entry);
+do $$
+declare
+    v_table name;
+begin
+    -- The parent is empty. It has the indexes because it is read with the others.
+    foreach v_table in array array['retry_entry', 'retry_entry_0', 'retry_entry_1']
+    loop
+        execute format('create index %I on pgq.%I (ev_retry_after)', v_table || '_after_idx', v_table);
+        execute format('create index %I on pgq.%I (entry_txid)', v_table || '_txid_idx', v_table);
+        -- Also what lets a transaction with an old snapshot fail rather than put an event into the queue twice.
+        execute format(
+            'create unique index %I on pgq.%I (ev_owner, ev_id, entry_batch)', v_table || '_event_idx', v_table
+        );
+    end loop;
+end;
+$$;
+
+-- How far entries were moved, as a ledger; the newest row counts. An entry was moved when the transaction that wrote it is
+-- visible in pass_snapshot and its time is not after pass_time.
+create table pgq.retry_pass (
+    pass_id bigint primary key,
+    pass_time timestamptz not null,
+    pass_snapshot pg_snapshot not null,
+    pass_table integer not null,
+    pass_kept_bytes bigint not null
+);
+comment on table pgq.retry_pass is 'Up to which time, and of which transactions, events were put back into their logs.';
+comment on column pgq.retry_pass.pass_table is 'Where new rows of pgq.retry_entry go: 0 or 1.';
+comment on column pgq.retry_pass.pass_kept_bytes is 'How large that table was when it took over from the other.';
+insert into pgq.retry_pass values (1, '-infinity', pg_current_snapshot(), 0, 0);
+
+-- What PgQ keeps in a table.
+create view pgq.retry_queue as
+select e.ev_retry_after, e.ev_queue, e.ev_id, e.ev_time, null::bigint as ev_txid, e.ev_owner, e.ev_retry,
+    e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
+from pgq.retry_entry as e
+cross join (select p.* from pgq.retry_pass as p order by p.pass_id desc limit 1) as pass
+where not (pg_visible_in_snapshot(e.entry_txid, pass.pass_snapshot) and e.ev_retry_after <= pass.pass_time);
+comment on view pgq.retry_queue is 'Events that wait to come again to the consumer that asked for them.';
+grant select on pgq.retry_queue to pgq_admin, sluice_admin;

@@ -1,0 +1,152 @@
+/*
+ * Ticks, positions and events are marked with transaction ids, which mean something in one server only. In a dump that was
+ * restored into another one, whose ids are lower, they name transactions of the future: nothing would be delivered for long, and
+ * then in a wrong order. (Where the ids are higher, the old ones are of transactions long ended, and all is well.)
+ *
+ * What the marks say is kept, in this server's terms. The positions of the consumers, the ends of open batches and the newest tick
+ * are boundaries, in the order of ticks. Every event lies between two of them: behind the last one that does not see it, before
+ * the first one that does. The n-th boundary gets a snapshot that sees the lowest n ids, from 3 on, and its events the n-th of
+ * these ids, which ended when this server was made. Events behind the newest tick get the id of this transaction: the next tick
+ * sees them. Ticks between the boundaries go.
+ */
+create or replace function sluice.after_restore(
+    queue_name text default null, out log_name text, out events bigint
+)
+returns setof record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_lock_class constant integer := 1885827956; -- pgq.ticker's: no tick meanwhile
+    v_first_id constant bigint := 3; -- PostgreSQL's first one
+    v_queue record;
+    v_subscriber record;
+    v_position pgq.position_0;
+    v_last pgq.tick;
+    v_is_foreign boolean;
+    v_ticks bigint[];
+    v_snapshots pg_snapshot[];
+    v_ids xid8[];
+    v_renewed pg_snapshot[];
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('cannot repair an event log in a %s transaction', current_setting('transaction_isolation')),
+            hint = 'repair it in a READ COMMITTED transaction';
+    end if;
+    if queue_name is not null then
+        perform from pgq.queue as q where q.queue_name = after_restore.queue_name;
+        if not found then
+            raise exception using
+                errcode = 'PQ001',
+                message = format('event log %L does not exist', queue_name),
+                hint = format('create it with pgq.create_queue(%L)', queue_name);
+        end if;
+    end if;
+
+    for v_queue in
+        select q.queue_id, q.queue_name
+        from pgq.queue as q
+        where after_restore.queue_name is null or q.queue_name = after_restore.queue_name
+        order by q.queue_name
+        for update
+    loop
+        perform pg_advisory_xact_lock(v_lock_class, v_queue.queue_id);
+        execute format('lock table pgq.%I in share row exclusive mode', format('event_%s', v_queue.queue_id));
+        v_last := pgq._last_tick(v_queue.queue_id);
+        -- A row that is seen was written by a transaction that is seen, unless it was written by another server.
+        execute format(
+            'select exists (select from pgq.%1$I as e where e.ev_txid >= pg_snapshot_xmax(pg_current_snapshot()) and e.ev_txid <> $1)
+                or exists (
+                    select from pgq.%1$I as e where e.ev_txid = any (array(select pg_snapshot_xip(pg_current_snapshot())))
+                )',
+            format('event_%s', v_queue.queue_id)
+        )
+        using pg_current_xact_id()
+        into v_is_foreign;
+        if not v_is_foreign and not pgq._is_ahead(v_last.tick_snapshot) then
+            if queue_name is not null then
+                raise exception using
+                    errcode = 'PQ004',
+                    message = format('event log %L needs no repair', queue_name),
+                    detail = 'Its ticks and events fit the transactions of this server.',
+                    hint = 'call it without a name for all logs: those that fit are left alone';
+            end if;
+            continue;
+        end if;
+
+        perform from pgq.subscriber as s where s.sub_queue = v_queue.queue_id for update;
+        select array_agg(b.tick order by b.tick), array_agg(b.snapshot::pg_snapshot order by b.tick),
+            array_agg((v_first_id + b.number)::text::xid8 order by b.tick),
+            array_agg(format('%1$s:%1$s:', v_first_id + b.number + 1)::pg_snapshot order by b.tick)
+        into v_ticks, v_snapshots, v_ids, v_renewed
+        from (
+            select bounds.tick, min(bounds.snapshot::text), row_number() over (order by bounds.tick) - 1
+            from (
+                select v_last.tick_id, v_last.tick_snapshot
+                union all
+                select s.pos_last_tick, s.pos_last_snapshot from pgq.standing as s where s.sub_queue = v_queue.queue_id
+                union all
+                select s.pos_next_tick, s.pos_next_snapshot from pgq.standing as s where s.sub_queue = v_queue.queue_id
+            ) as bounds (tick, snapshot)
+            where bounds.tick is not null
+            group by bounds.tick
+        ) as b (tick, snapshot, number);
+        if v_first_id + cardinality(v_ticks) >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint then
+            raise exception using
+                errcode = 'PQ004',
+                message = format('event log %L has more positions than this server has had transactions', v_queue.queue_name),
+                hint = 'call it again after a few thousand transactions, such as select pg_current_xact_id()';
+        end if;
+
+        execute format(
+            'update pgq.%I as e
+             set ev_txid = coalesce(
+                 (
+                     select b.txid
+                     from unnest($1, $2) as b (txid, snapshot)
+                     where pg_visible_in_snapshot(e.ev_txid, b.snapshot)
+                     order by b.txid
+                     limit 1
+                 ),
+                 $3
+             )',
+            format('event_%s', v_queue.queue_id)
+        )
+        using v_ids, v_snapshots, pg_current_xact_id();
+        get diagnostics events = row_count;
+        execute format('delete from pgq.%I as t where t.tick_id <> all ($1)', format('tick_%s', v_queue.queue_id))
+        using v_ticks;
+        execute format(
+            'update pgq.%I as t
+             set tick_snapshot = b.snapshot
+             from unnest($1, $2) as b (tick_id, snapshot)
+             where t.tick_id = b.tick_id',
+            format('tick_%s', v_queue.queue_id)
+        )
+        using v_ticks, v_renewed;
+        for v_subscriber in
+            select s.sub_key, s.sub_ledger from pgq.subscriber as s where s.sub_queue = v_queue.queue_id order by s.sub_key
+        loop
+            v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
+            v_position.pos_last_snapshot := v_renewed[array_position(v_ticks, v_position.pos_last_tick)];
+            v_position.pos_next_snapshot := v_renewed[array_position(v_ticks, v_position.pos_next_tick)];
+            perform pgq._move(v_subscriber.sub_ledger, v_position);
+        end loop;
+        update pgq.queue as q
+        set queue_switch_step1 = pg_current_xact_id(),
+            queue_switch_step2 = pg_current_xact_id()
+        where q.queue_id = v_queue.queue_id;
+        log_name := v_queue.queue_name;
+        return next;
+    end loop;
+    perform pgq._adopt_retries();
+end;
+$$;
+
+comment on function sluice.after_restore(text) is
+    'Repair one event log or all after a dump was restored into another server; the logs that needed it, with their events.';
+revoke execute on function sluice.after_restore(text) from public;
+grant execute on function sluice.after_restore(text) to pgq_admin, sluice_admin;

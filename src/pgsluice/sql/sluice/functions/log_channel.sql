@@ -1,0 +1,25 @@
+-- By number: a channel is an identifier of at most 63 bytes, a log's name may have more.
+create or replace function sluice.log_channel(queue_name text)
+returns text
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_id integer;
+begin
+    select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = log_channel.queue_name;
+    if not found then
+        raise exception using
+            errcode = 'PQ001',
+            message = format('event log %L does not exist', queue_name),
+            hint = format('create it with pgq.create_queue(%L)', queue_name);
+    end if;
+    return format('sluice.log_%s', v_queue_id);
+end;
+$$;
+
+comment on function sluice.log_channel(text) is
+    'The channel on which each tick of an event log is notified, with its tick_id; quote it in LISTEN.';
+revoke execute on function sluice.log_channel(text) from public;
+grant execute on function sluice.log_channel(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

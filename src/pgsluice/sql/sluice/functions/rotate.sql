@@ -1,0 +1,39 @@
+create or replace function sluice.rotate(
+    queue_name text default null, out log_name text, out segment integer, out action text, out reason text
+)
+returns setof record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue record;
+begin
+    if queue_name is not null then
+        perform from pgq.queue as q where q.queue_name = rotate.queue_name;
+        if not found then
+            raise exception using
+                errcode = 'PQ001',
+                message = format('event log %L does not exist', queue_name),
+                hint = format('create it with pgq.create_queue(%L)', queue_name);
+        end if;
+    end if;
+    for v_queue in
+        select q.queue_id, q.queue_name
+        from pgq.queue as q
+        where rotate.queue_name is null or q.queue_name = rotate.queue_name
+        order by q.queue_name
+    loop
+        return query
+            select v_queue.queue_name, r.segment, r.action, r.reason from pgq._rotate(v_queue.queue_id, false) as r;
+    end loop;
+    -- What all logs share.
+    perform pgq._maintain_positions();
+    perform pgq._maintain_retry();
+end;
+$$;
+
+comment on function sluice.rotate(text) is
+    'Maintain the tables of one event log or all: empty segments that nobody needs, switch when it is time. Says what, and why not.';
+revoke execute on function sluice.rotate(text) from public;
+grant execute on function sluice.rotate(text) to pgq_admin, sluice_admin;

@@ -1,0 +1,13 @@
+-- breaking: no
+create table sluice.log_policy (
+    queue_id integer primary key references pgq.queue (queue_id) on delete cascade,
+    max_lag_bytes bigint check (max_lag_bytes > 0),
+    max_lag_events bigint check (max_lag_events > 0),
+    max_lag_time interval check (max_lag_time > '0'),
+    keepers text[] not null default '{}'
+);
+comment on table sluice.log_policy is
+    'Logs whose consumers may be given up when they are behind by more than a limit. No row: a log keeps everything for all of them.';
+comment on column sluice.log_policy.keepers is
+    'Consumers that are never given up and without which nothing is emptied, registered or not: archivers.';
+grant select on sluice.log_policy to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -1,0 +1,62 @@
+"""A server whose transaction ids are about to leave 32 bits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import psycopg
+
+from pgsluice.embedded import EmbeddedServer
+
+EPOCH = 5
+LEFT = 250  # transactions until the next epoch
+
+
+def run_as_owner(server: EmbeddedServer, *command: str) -> str:
+    """Run a program of the server's version as the user whose files its data are."""
+    owner = os.stat(server.data)
+    as_owner = {"user": owner.st_uid, "group": owner.st_gid} if os.geteuid() == 0 else {}
+    return subprocess.run(
+        [Path(server.bin_dir) / command[0], *command[1:]],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd="/",
+        **as_owner,
+    ).stdout
+
+
+def go_to_the_end_of_an_epoch(server: EmbeddedServer) -> None:
+    """Restart a server with its next transaction id shortly before 6 · 2**32."""
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        names = [
+            n for (n,) in connection.execute("select datname from pg_database where datallowconn")
+        ]
+        connection.execute("alter database template0 allow_connections true")
+    for name in (*names, "template0"):
+        with psycopg.connect(server.url(name), autocommit=True) as connection:
+            connection.execute("vacuum (freeze)")
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute("alter database template0 allow_connections false")
+    server.stop()
+    next_id = 2**32 - LEFT
+    # pg_resetwal leaves it to us to have a page of the commit log for that id.
+    segment = server.data / "pg_xact" / f"{next_id // (32768 * 32):04X}"
+    segment.write_bytes(bytes(32 * 8192))
+    owner = os.stat(server.data)
+    os.chown(segment, owner.st_uid, owner.st_gid)
+    run_as_owner(
+        server,
+        "pg_resetwal",
+        "-e",
+        str(EPOCH),
+        "-x",
+        str(next_id),
+        "-u",
+        str(next_id - 10_000),
+        "-D",
+        str(server.data),
+    )
+    server.start()
