@@ -31,6 +31,7 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
+from pgsluice.client.segment_records import ConsumerLag, LogPolicy, Segment
 
 __all__ = [
     "ArchiveRetention",
@@ -39,10 +40,12 @@ __all__ = [
     "AsyncWorkQueue",
     "ClaimOutcome",
     "ConsumerInfo",
+    "ConsumerLag",
     "DeadLetter",
     "Event",
     "EventLog",
     "LogInfo",
+    "LogPolicy",
     "MaintenanceStep",
     "Message",
     "NotifyThrottle",
@@ -54,6 +57,7 @@ __all__ = [
     "ReplayStep",
     "Replayed",
     "RoutingMatch",
+    "Segment",
     "StoredMessage",
     "TableQueue",
     "TopicBinding",

@@ -184,7 +184,9 @@ def test_events_of_running_transactions_are_not_taken_for_foreign_ones(database,
         writer.execute("select pgq.insert_event('changes', 't', 'd')")
         # What it wrote itself is no reason either.
         with pytest.raises(psycopg.Error, match="needs no repair"):
-            writer.execute("set local lock_timeout = '5 s'; select * from sluice.after_restore('changes')")
+            writer.execute(
+                "set local lock_timeout = '5 s'; select * from sluice.after_restore('changes')"
+            )
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from pgsluice.client._async.log_policies import AsyncLogPolicies
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import pgq
 from pgsluice.client.records import ConsumerInfo, Event, LogInfo
 
 
-class AsyncEventLog:
+class AsyncEventLog(AsyncLogPolicies):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pgsluice.client._sync.log_policies import LogPolicies
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
@@ -13,7 +14,7 @@ from pgsluice.client.calls import pgq
 from pgsluice.client.records import ConsumerInfo, Event, LogInfo
 
 
-class EventLog:
+class EventLog(LogPolicies):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
