@@ -38,9 +38,9 @@ def test_a_log_crosses_the_boundary_of_an_epoch(servers):
         connection.execute("select pgq.finish_batch(%s)", (batch,))
         assert next_id(connection) < BOUNDARY
 
-        delivered, behind = [], 0
+        written, delivered, behind = [1, 2], [], 0
         while behind < 20:
-            connection.execute("select pgq.insert_event('changes', 't', 'd')")
+            written.append(value(connection, "select pgq.insert_event('changes', 't', 'd')"))
             connection.execute("select sluice.log_tick('changes')")
             for ids in consume_all(connection):
                 delivered += ids
@@ -50,7 +50,7 @@ def test_a_log_crosses_the_boundary_of_an_epoch(servers):
                 late.commit()
                 assert value(connection, "select pgq.maint_retry_events()") == 1
 
-        assert sorted(delivered) == list(range(1, max(delivered) + 1))
+        assert sorted(delivered) == written
         assert (
             rows(
                 connection,
