@@ -135,3 +135,20 @@ class AsyncTicking:
         Source: `sluice.list_segments`.
         """
         return await self._runner.run(logs.list_segments(queue_name))
+
+    async def after_restore(self, queue_name: str | None = None) -> dict[str, int]:
+        """Repair one log, or all, after a dump was restored into another server.
+
+        Ticks, positions and events are marked with transaction ids, which belong to one server. Consumers go on where
+        they were, open batches stay open.
+
+        Returns:
+            The number of events of each log that needed it, by name.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+            LogStateError: The log of that name needs no repair.
+
+        Source: `sluice.after_restore`.
+        """
+        return await self._runner.run(logs.after_restore(queue_name))

@@ -47,6 +47,12 @@ def list_segments(queue_name: str) -> Call[list[Segment]]:
     return Call("select * from sluice.list_segments(%s::text)", (queue_name,), record(Segment))
 
 
+def after_restore(queue_name: str | None) -> Call[dict[str, int]]:
+    return Call(
+        "select log_name, events from sluice.after_restore(%s::text)", (queue_name,), dict
+    )
+
+
 def list_consumers(queue_name: str | None) -> Call[list[ConsumerState]]:
     return Call(
         "select * from sluice.list_consumers(%s::text)", (queue_name,), record(ConsumerState)
