@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgsluice.client._sync.producing import Producing
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
+from pgsluice.client._sync.producing import Producing
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import pgq
 from pgsluice.client.records import ConsumerInfo, Event, LogInfo
