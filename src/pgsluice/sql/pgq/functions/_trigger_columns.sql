@@ -1,37 +1,29 @@
+-- All that runs once a row is PL/pgSQL: it keeps its plans; SQL functions that are not inlined do not.
 create or replace function pgq._trigger_columns(
     source_table oid, key text[], ignored text[],
-    out name text, out ident text, out content text, out json text,
-    out is_key boolean, out is_magic boolean, out is_hidden boolean
+    out names text[], out types oid[], out in_key boolean[], out magic boolean[], out hidden boolean[]
 )
-returns setof record
-language sql
+language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
+begin
     select
-        a.attname, i.ident, t.content,
-        case
-            -- Only the types themselves are native in the JSON; what is made of them, as a domain, is a string.
-            when a.atttypid in (
-                'smallint'::regtype, 'integer'::regtype, 'bigint'::regtype, 'boolean'::regtype,
-                'date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype
-            ) then format('to_json(r.%s)', i.ident)
-            else format('to_json(%s)', t.content)
-        end,
-        a.attname = any (key) and not m.is_magic,
-        m.is_magic,
-        m.is_magic or coalesce(a.attname = any (ignored), false)
-    from pg_attribute as a
-    cross join lateral quote_ident(a.attname) as i (ident)
-    -- What the type's output function writes. A cast to text is not always that: 't' would be true, 10.0.0.1 would be
-    -- 10.0.0.1/32. And "is null" would be true of a composite whose fields are.
-    cross join lateral format('case num_nulls(r.%1$s) when 0 then format(''%%s'', r.%1$s) end', i.ident) as t (content)
-    cross join lateral starts_with(a.attname, '_pgq_ev_') as m (is_magic)
-    where a.attrelid = source_table and a.attnum > 0 and not a.attisdropped
-    order by a.attnum;
+        coalesce(array_agg(c.attname::text order by c.attnum), '{}'),
+        array_agg(c.atttypid order by c.attnum),
+        array_agg(c.attname = any (key) and not c.is_magic order by c.attnum),
+        array_agg(c.is_magic order by c.attnum),
+        array_agg(c.is_magic or coalesce(c.attname = any (ignored), false) order by c.attnum)
+    into names, types, in_key, magic, hidden
+    from (
+        select a.attname, a.atttypid, a.attnum, starts_with(a.attname, '_pgq_ev_') as is_magic
+        from pg_attribute as a
+        where a.attrelid = source_table and a.attnum > 0 and not a.attisdropped
+    ) as c;
+end;
 $$;
 
 comment on function pgq._trigger_columns(oid, text[], text[]) is
-    'The columns of a table as jsontriga, logutriga and sqltriga see them; content and json are SQL over a row r.';
+    'The columns of a table in their order: name, type, whether it is part of the key, a field of the event, left out of the data.';
 revoke execute on function pgq._trigger_columns(oid, text[], text[]) from public;
 grant execute on function pgq._trigger_columns(oid, text[], text[]) to public;

@@ -1,33 +1,35 @@
-create or replace function pgq._trigger_magic(source_table oid, out field integer, out content text)
-returns setof record
+create or replace function pgq._trigger_magic(fields text[], names text[], contents text[], magic boolean[])
+returns text[]
 language plpgsql
-stable
+immutable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_column record;
+    c_names constant text[] := array[
+        '_pgq_ev_type', '_pgq_ev_data', '_pgq_ev_extra1', '_pgq_ev_extra2', '_pgq_ev_extra3', '_pgq_ev_extra4'
+    ];
+    v_field integer;
 begin
-    for v_column in
-        select c.name, c.content from pgq._trigger_columns(source_table, null, null) as c where c.is_magic
+    for v_column in 1..cardinality(names)
     loop
-        field := array_position(
-            array['_pgq_ev_type', '_pgq_ev_data', '_pgq_ev_extra1', '_pgq_ev_extra2', '_pgq_ev_extra3', '_pgq_ev_extra4'],
-            v_column.name
-        );
-        if field is null then
+        if not magic[v_column] then
+            continue;
+        end if;
+        v_field := array_position(c_names, names[v_column]);
+        if v_field is null then
             raise exception using
                 errcode = 'PQ007',
-                message = format('Unknown magic column: %s', v_column.name),
+                message = format('Unknown magic column: %s', names[v_column]),
                 detail = 'A column whose name begins with _pgq_ev_ is a field of the event.',
                 hint = 'name it _pgq_ev_type, _pgq_ev_data or _pgq_ev_extra1 to _pgq_ev_extra4, or begin it otherwise';
         end if;
-        content := v_column.content;
-        return next;
+        fields[v_field] := contents[v_column];
     end loop;
+    return fields;
 end;
 $$;
 
-comment on function pgq._trigger_magic(oid) is
-    'The columns of a table that are fields of the event: which argument of insert_event after the log, and SQL over a row r.';
-revoke execute on function pgq._trigger_magic(oid) from public;
-grant execute on function pgq._trigger_magic(oid) to public;
+comment on function pgq._trigger_magic(text[], text[], text[], boolean[]) is
+    'The fields of an event, those that have a column of their own taken from it.';
+revoke execute on function pgq._trigger_magic(text[], text[], text[], boolean[]) from public;
+grant execute on function pgq._trigger_magic(text[], text[], text[], boolean[]) to public;

@@ -1,11 +1,13 @@
 create or replace function pgq._trigger_names(list text)
 returns text[]
-language sql
+language plpgsql
 immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
+begin
     -- White space separates as a comma does, unless it is part of a name.
-    select string_to_array(list, ',') || regexp_split_to_array(list, '[\s,]+');
+    return string_to_array(list, ',') || regexp_split_to_array(list, '[\s,]+');
+end;
 $$;
 
 comment on function pgq._trigger_names(text) is

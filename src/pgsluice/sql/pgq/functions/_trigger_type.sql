@@ -1,10 +1,11 @@
 create or replace function pgq._trigger_type(kind text, operation text, table_name text[], key text[])
 returns text
-language sql
+language plpgsql
 immutable
 set search_path = pg_catalog, pg_temp
 as $$
-    select case
+begin
+    return case
         when kind = 'json' then format(
             '{"op":%s,"table":%s,"pkey":%s}', to_json(operation), array_to_json(table_name), array_to_json(key)
         )
@@ -12,6 +13,7 @@ as $$
         when kind = 'statement' then left(operation, 1)
         else format('%s:%s', left(operation, 1), array_to_string(key, ','))
     end;
+end;
 $$;
 
 comment on function pgq._trigger_type(text, text, text[], text[]) is

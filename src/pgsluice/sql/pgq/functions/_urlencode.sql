@@ -1,21 +1,29 @@
-create or replace function pgq._urlencode(value text)
+create or replace function pgq._urlencode(content text)
 returns text
-language sql
+language plpgsql
 stable strict parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
-    -- Runs of bytes that need it become hexadecimal at once, not one by one. A space is written as +, and no literal
-    -- % is left that could be taken for one.
-    select replace(
-        coalesce(string_agg(
-            run.pair[1] || regexp_replace(
-                encode(convert_to(run.pair[2], getdatabaseencoding()), 'hex'), '(..)', '%\1', 'g'
+begin
+    -- Most need nothing.
+    if content !~ '[^A-Za-z0-9_.-]' then
+        return content;
+    end if;
+    -- Runs of bytes that need it become hexadecimal at once, not one by one. A space is written as +: no literal % is
+    -- left that could be taken for one.
+    return (
+        select replace(
+            string_agg(
+                run.pair[1] || regexp_replace(
+                    encode(convert_to(run.pair[2], getdatabaseencoding()), 'hex'), '(..)', '%\1', 'g'
+                ),
+                '' order by run.position
             ),
-            '' order by run.position
-        ), ''),
-        '%20', '+'
-    )
-    from regexp_matches(value, '([A-Za-z0-9_.-]*)([^A-Za-z0-9_.-]*)', 'g') with ordinality as run (pair, position);
+            '%20', '+'
+        )
+        from regexp_matches(content, '([A-Za-z0-9_.-]*)([^A-Za-z0-9_.-]*)', 'g') with ordinality as run (pair, position)
+    );
+end;
 $$;
 
 comment on function pgq._urlencode(text) is

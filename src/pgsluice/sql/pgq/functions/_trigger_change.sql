@@ -1,0 +1,71 @@
+-- The rows are of the table's type, not records: so the plans in here are of one table each.
+create or replace function pgq._trigger_change(
+    fields text[], kind text, operation text, source_table oid, key text[], ignored text[], backup boolean,
+    queue_name text, row_before anyelement, row_after anyelement
+)
+returns text[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_is_update constant boolean := operation = 'UPDATE';
+    v_before constant text[] := pgq._trigger_contents(record_out(row_before)::text);
+    v_after constant text[] := pgq._trigger_contents(record_out(row_after)::text);
+    v_columns record;
+    v_suspects text[] := '{}';
+    v_shown_changed boolean := false;
+    v_hidden_changed boolean := false;
+begin
+    v_columns := pgq._trigger_columns(source_table, key, ignored);
+    if v_is_update then
+        for v_column in 1..cardinality(v_columns.names)
+        loop
+            -- A column changed when it is written otherwise. A key did when its type says so: 1.0 is the key 1.00.
+            continue when v_before[v_column] is not distinct from v_after[v_column];
+            if v_columns.in_key[v_column] then
+                v_suspects := v_suspects || v_columns.names[v_column];
+            end if;
+            v_hidden_changed := v_hidden_changed or v_columns.hidden[v_column];
+            v_shown_changed := v_shown_changed or not v_columns.hidden[v_column];
+        end loop;
+    end if;
+    if v_suspects <> '{}' and pgq._trigger_key_changed(v_suspects, row_before, row_after) then
+        perform pgq._trigger_refuse(
+            'primary key update not allowed',
+            'delete the row and insert it with its new key, or name columns that stay with pkey=',
+            fields[3], queue_name
+        );
+    end if;
+    if v_hidden_changed and not v_shown_changed and (kind = 'statement' or ignored is not null) then
+        return null;
+    end if;
+
+    fields[2] := case
+        when kind = 'statement' then
+            pgq._trigger_statement(operation, v_columns.names, v_before, v_after, v_columns.in_key, v_columns.hidden)
+        when operation = 'DELETE' then
+            pgq._trigger_row(kind, v_columns.names, v_columns.types, v_before, v_columns.hidden, row_before)
+        else pgq._trigger_row(kind, v_columns.names, v_columns.types, v_after, v_columns.hidden, row_after)
+    end;
+    if fields[2] is null then
+        perform pgq._trigger_refuse(
+            'logtriga: Unexpected NULL key value', 'name columns of the table that are never null with pkey=',
+            fields[3], queue_name
+        );
+    end if;
+    if backup and v_is_update then
+        fields[4] := pgq._trigger_row(kind, v_columns.names, v_columns.types, v_before, v_columns.hidden, row_before);
+    end if;
+    if true = any (v_columns.magic) then
+        fields := pgq._trigger_magic(
+            fields, v_columns.names, case operation when 'DELETE' then v_before else v_after end, v_columns.magic
+        );
+    end if;
+    return fields;
+end;
+$$;
+
+comment on function pgq._trigger_change(text[], text, text, oid, text[], text[], boolean, text, anyelement, anyelement) is
+    'The event of a changed row, as arguments of insert_event after the log; null when only columns changed that are left out.';
+revoke execute on function pgq._trigger_change(text[], text, text, oid, text[], text[], boolean, text, anyelement, anyelement) from public;
+grant execute on function pgq._trigger_change(text[], text, text, oid, text[], text[], boolean, text, anyelement, anyelement) to public;
