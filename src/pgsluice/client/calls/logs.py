@@ -13,6 +13,7 @@ from pgsluice.client.log_records import (
     Event,
     LogPolicy,
     LogTick,
+    RestoredLog,
     RotationStep,
     Segment,
 )
@@ -69,6 +70,10 @@ def set_log_policy(
 
 def list_log_policies() -> Call[list[LogPolicy]]:
     return Call("select * from sluice.list_log_policies()", (), record(LogPolicy))
+
+
+def after_restore(queue_name: str | None) -> Call[list[RestoredLog]]:
+    return Call("select * from sluice.after_restore(%s::text)", (queue_name,), record(RestoredLog))
 
 
 def log_tick(queue_name: str) -> Call[int]:
