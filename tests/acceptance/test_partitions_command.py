@@ -31,9 +31,9 @@ def test_a_queue_is_created_in_partitions_shown_and_maintained(pgsluice, databas
     pgsluice("queue", "send", "orders", *map(str, range(47)))
 
     assert pgsluice("maintain", "--once", "--json").count('"done": true') >= 2
-    steps = json.loads(pgsluice("maintain", "--json"))
+    steps = json.loads(pgsluice("maintain", "--once", "--json"))
     assert steps == []
-    assert pgsluice("maintain") == "nothing to do\n"
+    assert pgsluice("maintain", "--once") == "nothing to do\n"
 
     shown = json.loads(pgsluice("queue", "partitions", "orders", "--json"))
     assert [(p["starts_at"], p["ends_at"]) for p in shown if p["relation"] == "queue"] == [
@@ -58,7 +58,9 @@ def test_all_there_is_to_do_is_done_in_one_call(pgsluice, database_18):
         connection.execute("delete from pgmq.q_orders")
 
     dropped = [
-        step for step in json.loads(pgsluice("maintain", "--json")) if "drop" in step["task"]
+        step
+        for step in json.loads(pgsluice("maintain", "--once", "--json"))
+        if "drop" in step["task"]
     ]
 
     assert len(dropped) == 30
@@ -69,7 +71,7 @@ def test_what_is_given_up_is_shown_and_the_exit_code_says_so(pgsluice, database_
     with database_18.connect(autocommit=False) as sender:
         sender.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[15]))")
 
-        left = json.loads(pgsluice("maintain", "--json", code=1))[-1]
+        left = json.loads(pgsluice("maintain", "--once", "--json", code=1))[-1]
 
         assert (left["done"], left["detail"]) == (
             False,

@@ -61,13 +61,14 @@ class Clients:
         queue: The work queue client.
         log: The event log client.
         source: The connection or pool they work on; its methods block too.
+        run: Runs what the async style returns.
     """
 
     def __init__(self, style: str, mode: str, source: Any, run: Any) -> None:
         kinds = (QUEUES[style, mode], AsyncEventLog if style == "async" else EventLog)
         self.queue, self.log = (Blocking(kind(source), run) for kind in kinds)
         self.source = Blocking(source, run)
-        self._run = run
+        self.run = run
         self._is_pool = hasattr(source, "getconn")
 
     def value(self, query: str) -> Any:
@@ -81,7 +82,7 @@ class Clients:
             self.source.putconn(connection)
 
     def _done(self, result: Any) -> Any:
-        return self._run(result) if inspect.isawaitable(result) else result
+        return self.run(result) if inspect.isawaitable(result) else result
 
 
 class Maker:

@@ -10,9 +10,10 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
-from pgsluice import EventLog, QueueWorker, Retry, Ticker, WorkQueue, schema
+from pgsluice import EventLog, Maintenance, QueueWorker, Retry, Ticker, WorkQueue, schema
 from pgsluice.embedded import EmbeddedServer
 from support import value, wait_until
+from support_consume import Consuming
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +126,7 @@ def test_a_ticker_ticks_and_outlives_a_crash(crashing_server, pool):
                 deadline_s=60,
             )
 
-    with Background(Ticker(pool, period_s=0.02).run) as background:
+    with Background(Ticker(pool).run) as background:
         insert_and_wait_for_a_tick(background, "before the crash")
         crashing_server.stop("immediate")
         crashing_server.start()
@@ -142,6 +143,78 @@ def test_a_ticker_ticks_and_outlives_a_crash(crashing_server, pool):
 
 
 def test_a_stopped_ticker_ends(pool):
-    with Background(Ticker(pool, period_s=3600).run) as background:
+    with Background(Ticker(pool, period_min_s=3600, period_max_s=3600).run) as background:
         background.stop.set()
         wait_until(lambda: not background.alive, "the ticker to end")
+
+
+@pytest.mark.parametrize("style", ["sync", "async"])
+def test_a_consumer_outlives_a_crash_and_every_event_has_one_effect(crashing_server, pool, style):
+    count, name = 300, f"crash_{style}"
+    with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
+        log = EventLog(connection)
+        log.create_queue(name)
+        log.register_consumer(name, "c")
+        connection.execute(f"create table effect_{style} (ev_id bigint)")
+        for _ in range(10):
+            for n in range(count // 10):
+                log.insert_event(name, "t", str(n))
+            log.log_tick(name)
+    in_hand, crashed = threading.Event(), threading.Event()
+    handled = []
+
+    def handler(connection, event):
+        yield connection.execute(f"insert into effect_{style} values (%s)", [event.ev_id])
+        handled.append(event.ev_id)
+        if len(handled) == count // 2 and not crashed.is_set():
+            in_hand.set()
+            assert crashed.wait(60)
+
+    consuming = Consuming(style, crashing_server.url())
+    with consuming.running(name, "c", on_event=handler, poll_interval_s=0.1) as background:
+        assert in_hand.wait(60)
+        crashing_server.stop("immediate")
+        crashed.set()
+        crashing_server.start()
+        wait_until(
+            lambda: (
+                not background.alive
+                or fetch(crashing_server, f"select count(*) from effect_{style}") == count
+            ),
+            "all events to be handled",
+            deadline_s=60,
+        )
+        # Heard of on the new connection too.
+        with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
+            EventLog(connection).insert_event(name, "t", "after")
+            EventLog(connection).log_tick(name)
+        wait_until(
+            lambda: fetch(crashing_server, f"select count(*) from effect_{style}") == count + 1,
+            "the event after the crash",
+        )
+        assert background.alive
+
+    effects = f"select (count(*), count(distinct ev_id))::text from effect_{style}"
+    assert fetch(crashing_server, effects) == f"({count + 1},{count + 1})"
+
+
+def test_maintenance_outlives_a_crash(crashing_server, pool):
+    with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
+        EventLog(connection).create_queue("kept")
+        EventLog(connection).set_queue_config("kept", "rotation_period", "0")
+    segment = "select queue_cur_table from pgq.queue where queue_name = 'kept'"
+
+    def wait_for_a_rotation(background):
+        before = fetch(crashing_server, segment)
+        wait_until(
+            lambda: not background.alive or fetch(crashing_server, segment) != before,
+            "a rotation",
+            deadline_s=60,
+        )
+
+    with Background(Maintenance(pool, period_s=0.05).run) as background:
+        wait_for_a_rotation(background)
+        crashing_server.stop("immediate")
+        crashing_server.start()
+        wait_for_a_rotation(background)
+        assert background.alive

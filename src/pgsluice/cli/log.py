@@ -154,6 +154,16 @@ def segments(queue_name: str, as_json: bool, dsn: str | None) -> None:
 
 
 @log.command()
+@optional_log_argument
+@json_option
+@dsn_option
+def captures(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
+    """Show the tables whose changes go into one log, or into all."""
+    with event_log(dsn, queue_name) as events:
+        show(events.list_captures(queue_name), as_json, empty="no captures")
+
+
+@log.command()
 @log_argument
 @click.option("--force", is_flag=True, help="Unregister its consumers too.")
 @click.confirmation_option(prompt="Drop the log with its events?")

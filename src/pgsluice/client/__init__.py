@@ -21,6 +21,7 @@ from pgsluice.client.log_records import (
     LogTick,
     NewEvent,
     OpenBatch,
+    RestoredLog,
     RotationStep,
     Segment,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "Replay",
     "ReplayStep",
     "Replayed",
+    "RestoredLog",
     "RotationStep",
     "RoutingMatch",
     "Segment",

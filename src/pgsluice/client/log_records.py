@@ -255,3 +255,15 @@ class Capture:
     options: dict[str, Any]
     operations: list[str]
     enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredLog:
+    """A log from a dump that was repaired.
+
+    Attributes:
+        events: How many events it has.
+    """
+
+    queue_name: str
+    events: int

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import logs, pgq
-from pgsluice.client.log_records import LogTick, RotationStep, Segment
+from pgsluice.client.log_records import LogTick, RestoredLog, RotationStep, Segment
 
 
 class AsyncTicking:
@@ -136,18 +136,19 @@ class AsyncTicking:
         """
         return await self._runner.run(logs.list_segments(queue_name))
 
-    async def after_restore(self, queue_name: str | None = None) -> dict[str, int]:
-        """Repair one log, or all, after a dump was restored into another server.
+    async def after_restore(self, queue_name: str | None = None) -> list[RestoredLog]:
+        """Repair logs after a dump of them was restored into another server, where ids of transactions mean nothing.
 
-        Ticks, positions and events are marked with transaction ids, which belong to one server. Consumers go on where
-        they were, open batches stay open.
+        Call it before anybody uses them. Consumers and events keep their places.
+
+        Args:
+            queue_name: An existing log; None: all.
 
         Returns:
-            The number of events of each log that needed it, by name.
+            The logs that were repaired; those that need none are left out.
 
         Raises:
             LogNotFoundError: There is no such log.
-            LogStateError: The log of that name needs no repair.
 
         Source: `sluice.after_restore`.
         """

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import logs, pgq
-from pgsluice.client.log_records import LogTick, RotationStep, Segment
+from pgsluice.client.log_records import LogTick, RestoredLog, RotationStep, Segment
 
 
 class Ticking:
@@ -134,3 +134,21 @@ class Ticking:
         Source: `sluice.list_segments`.
         """
         return self._runner.run(logs.list_segments(queue_name))
+
+    def after_restore(self, queue_name: str | None = None) -> list[RestoredLog]:
+        """Repair logs after a dump of them was restored into another server, where ids of transactions mean nothing.
+
+        Call it before anybody uses them. Consumers and events keep their places.
+
+        Args:
+            queue_name: An existing log; None: all.
+
+        Returns:
+            The logs that were repaired; those that need none are left out.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+
+        Source: `sluice.after_restore`.
+        """
+        return self._runner.run(logs.after_restore(queue_name))

@@ -13,6 +13,7 @@ from pgsluice.client.log_records import (
     Event,
     LogPolicy,
     LogTick,
+    RestoredLog,
     RotationStep,
     Segment,
 )
@@ -47,12 +48,6 @@ def list_segments(queue_name: str) -> Call[list[Segment]]:
     return Call("select * from sluice.list_segments(%s::text)", (queue_name,), record(Segment))
 
 
-def after_restore(queue_name: str | None) -> Call[dict[str, int]]:
-    return Call(
-        "select log_name, events from sluice.after_restore(%s::text)", (queue_name,), dict
-    )
-
-
 def list_consumers(queue_name: str | None) -> Call[list[ConsumerState]]:
     return Call(
         "select * from sluice.list_consumers(%s::text)", (queue_name,), record(ConsumerState)
@@ -75,6 +70,10 @@ def set_log_policy(
 
 def list_log_policies() -> Call[list[LogPolicy]]:
     return Call("select * from sluice.list_log_policies()", (), record(LogPolicy))
+
+
+def after_restore(queue_name: str | None) -> Call[list[RestoredLog]]:
+    return Call("select * from sluice.after_restore(%s::text)", (queue_name,), record(RestoredLog))
 
 
 def log_tick(queue_name: str) -> Call[int]:

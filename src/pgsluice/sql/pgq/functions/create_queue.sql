@@ -41,6 +41,9 @@ begin
     execute format('create sequence pgq.%I', v_event_seq);
     execute format('create table pgq.%I () inherits (pgq.event_template)', v_parent);
     execute format('create table pgq.%I (check (tick_queue = %s)) inherits (pgq.tick)', 'tick_' || v_queue_id, v_queue_id);
+    -- The parents are empty. They have the indexes because they are read with the others: without, no plan goes along indexes alone.
+    execute format('create index %I on pgq.%I (ev_txid)', v_parent || '_txid_idx', v_parent);
+    execute format('alter table pgq.%I add primary key (tick_id)', 'tick_' || v_queue_id);
     for v_number in 0 .. v_ntables - 1
     loop
         perform pgq._create_segment(v_queue_id, v_number);

@@ -13,7 +13,12 @@ begin
         from pgq.queue as q
     loop
         execute format(
-            'create table pgq.%I (check (tick_queue = %s)) inherits (pgq.tick)', 'tick_' || v_log.queue_id, v_log.queue_id
+            'create table pgq.%I (primary key (tick_id), check (tick_queue = %s)) inherits (pgq.tick)',
+            'tick_' || v_log.queue_id, v_log.queue_id
+        );
+        -- The parents are empty. They have the indexes because they are read with the others.
+        execute format(
+            'create index %I on pgq.%I (ev_txid)', format('event_%s_txid_idx', v_log.queue_id), 'event_' || v_log.queue_id
         );
         for v_number in 0 .. v_log.queue_ntables - 1
         loop

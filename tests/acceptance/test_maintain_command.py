@@ -1,0 +1,143 @@
+"""`pgsluice maintain` as a process: it ticks and keeps logs in order, beside its like, and ends when told to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pgsluice import EventLog
+from support import rows, value, wait_until
+
+PGSLUICE = [sys.executable, "-c", "from pgsluice.cli.main import main; main()"]
+
+
+@contextlib.contextmanager
+def maintaining(url, *options):
+    process = subprocess.Popen(
+        [*PGSLUICE, "maintain", "--period-s", "0.1", *options, "--dsn", url],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def once(url, *options, code=0):
+    done = subprocess.run(
+        [*PGSLUICE, "maintain", "--once", *options, "--dsn", url],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def log(database_18):
+    with database_18.connect() as connection:
+        log = EventLog(connection)
+        log.create_queue("changes")
+        log.register_consumer("changes", "c")
+        yield log
+
+
+def delivered(log):
+    batch_id = log.next_batch("changes", "c")
+    if batch_id is None:
+        return None
+    data = [event.ev_data for event in log.get_batch_events(batch_id)]
+    log.batch_retry(batch_id, 0)
+    log.finish_batch(batch_id)
+    return data
+
+
+def test_events_are_ticked_come_again_and_rotate_although_one_of_two_is_killed(database_18, log):
+    log.set_queue_config("changes", "rotation_period", "0")
+    with maintaining(database_18.url) as first, maintaining(database_18.url):
+        for data in ("before", "after"):
+            log.insert_event("changes", "t", data)
+            for _ in range(2):  # the second time it comes again
+                wait_until(lambda data=data: data in (delivered(log) or []), f"{data} to come")
+            segment = log.get_queue_info("changes")[0].queue_cur_table
+            wait_until(
+                lambda segment=segment: log.get_queue_info("changes")[0].queue_cur_table != segment,
+                "a rotation",
+            )
+            first.kill()
+            first.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_what_it_does_and_ends_when_it_is_told_to(database_18, log, number):
+    log.set_queue_config("changes", "rotation_period", "0")
+    with maintaining(database_18.url, "--json") as process:
+        step = json.loads(process.stdout.readline())
+        process.send_signal(number)
+        process.communicate(timeout=30)
+
+    assert (step["task"], step["queue_name"], step["done"]) == ("rotate", "changes", True)
+    assert process.returncode == 0
+
+
+def test_once_does_all_there_is_and_ends(database_18, log):
+    log.insert_event("changes", "t", "x")
+
+    steps = json.loads(once(database_18.url, "--json"))
+
+    assert {(step["task"], step["queue_name"]) for step in steps} == {("tick", "changes")}
+    assert delivered(log) == ["x"]
+    steps = json.loads(once(database_18.url, "--json"))
+    assert [step["task"] for step in steps] == ["retry", "tick"]
+    assert delivered(log) == ["x"]
+    log.drop_queue("changes", force=True)
+    assert once(database_18.url) == "nothing to do\n"
+
+
+def test_a_database_without_the_schema_is_said_to_have_none(server_18):
+    with maintaining(server_18.url("template1")) as process:
+        said, _ = process.communicate(timeout=30)
+
+    assert process.returncode == 3
+    assert "pgsluice schema install" in said
+
+
+def test_the_statements_for_pg_cron_do_the_work(database_18, log):
+    printed = subprocess.run(
+        [*PGSLUICE, "maintain", "--print-cron"],
+        capture_output=True, text=True, timeout=60, check=True,
+    ).stdout  # fmt: skip
+    log.insert_event("changes", "t", "x")
+    with database_18.connect() as connection:
+        # What pg_cron does with them, once each.
+        connection.execute("create schema cron")
+        connection.execute("create table cron.job (name text, schedule text, command text)")
+        connection.execute(
+            "create function cron.schedule(text, text, text) returns void language sql "
+            "as 'insert into cron.job values ($1, $2, $3)'"
+        )
+        connection.execute(printed)
+        jobs = rows(connection, "select name, schedule, command from cron.job")
+        for _, _, command in jobs:
+            connection.execute(command)
+
+        assert value(connection, "select count(*) from pgq.tick where tick_queue = 1") == 2
+
+    assert [name for name, _, _ in jobs] == [
+        f"pgsluice {task}" for task in ("tick", "retry", "rotate", "maintain")
+    ]
+    assert all(re.fullmatch(r"[1-9]\d? seconds?", schedule) for _, schedule, _ in jobs)
+
+
+def test_options_that_contradict_each_other_are_refused(database_18):
+    with maintaining(database_18.url, "--tick-min-ms", "20", "--tick-max-ms", "10") as process:
+        said, _ = process.communicate(timeout=30)
+
+    assert process.returncode == 2
+    assert "--tick-min-ms is above" in said

@@ -1,0 +1,86 @@
+"""The maintenance loop on a real server: retries, rotation, and the rest, each reported."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from pgsluice import EventLog, Maintenance, WorkQueue
+from pgsluice.errors import ArgumentError
+from support import value, wait_until
+from support_listen import running
+
+
+@pytest.fixture
+def own_pool(database_18):
+    with ConnectionPool(database_18.url, min_size=1, max_size=2, open=True) as pool:
+        yield pool
+
+
+@pytest.fixture
+def log(own_pool):
+    """A log with an event to come again, and segments to switch."""
+    log = EventLog(own_pool)
+    log.create_queue("changes")
+    log.register_consumer("changes", "c")
+    ev_id = log.insert_event("changes", "t", "x")
+    log.log_tick("changes")
+    batch_id = log.next_batch("changes", "c")
+    log.retry(batch_id, [ev_id], delay=timedelta(0))
+    log.finish_batch(batch_id)
+    log.set_queue_config("changes", "rotation_period", "0")
+    return log
+
+
+def test_all_that_is_to_do_is_done_once_and_reported(own_pool, log, database_18):
+    WorkQueue(own_pool).create_partitioned("orders", "10", None, 1)
+    with database_18.connect() as connection:
+        connection.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[15]))")
+    done = []
+
+    left = Maintenance(own_pool, report=done.append).run_once()
+
+    assert left == []
+    tasks = {(step.task, step.queue_name) for step in done}
+    assert {("retry", None), ("rotate", "changes")} <= tasks
+    assert any(name == "orders" for _, name in tasks)
+    assert all(step.done for step in done)
+    log.log_tick("changes")
+    (event,) = log.get_batch_events(log.next_batch("changes", "c"))
+    assert (event.ev_data, event.ev_retry) == ("x", 1)
+
+
+def test_what_is_in_use_is_left_and_said(own_pool, database_18):
+    WorkQueue(own_pool).create_partitioned("orders", "10", "100000", 1)
+    with database_18.connect(autocommit=False) as sender:
+        sender.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[15]))")
+
+        left = Maintenance(own_pool).run_once()
+
+    assert {(step.queue_name, step.done) for step in left} == {("orders", False)}
+
+
+def test_it_goes_on_until_it_is_stopped(own_pool, log, database_18):
+    done = []
+    maintenance = Maintenance(own_pool, period_s=0.05, retry_period_s=0.02, report=done.append)
+    with running(maintenance), database_18.connect() as observer:
+        wait_until(lambda: any(step.task == "retry" for step in done), "the event to come again")
+        log.log_tick("changes")
+        batch_id = log.next_batch("changes", "c")
+        log.batch_retry(batch_id, 0)
+        log.finish_batch(batch_id)
+        wait_until(
+            lambda: value(observer, "select count(*) = 0 from pgq.retry_queue"),
+            "the event to come a second time",
+        )
+        segment = log.get_queue_info("changes")[0].queue_cur_table
+        wait_until(
+            lambda: log.get_queue_info("changes")[0].queue_cur_table != segment, "another rotation"
+        )
+
+
+def test_periods_that_could_not_work_are_refused(own_pool):
+    with pytest.raises(ArgumentError, match="more than 0 seconds"):
+        Maintenance(own_pool, period_s=0)

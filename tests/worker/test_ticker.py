@@ -1,0 +1,87 @@
+"""The ticker on a real server: often while events arrive, rarely while none do, and beside its like."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from pgsluice import EventLog, Ticker
+from pgsluice.errors import ArgumentError, NotInstalledError
+from support import rows, wait_until
+from support_listen import running
+
+_names = itertools.count(1)
+
+
+@pytest.fixture
+def log(observer):
+    """A log whose own settings would let a tick wait for long."""
+    name = f"ticked_{next(_names)}"
+    log = EventLog(observer)
+    log.create_queue(name)
+    log.set_queue_config(name, "ticker_max_lag", "1 hour")
+    yield name
+    log.drop_queue(name, force=True)
+
+
+def last_tick(observer, log):
+    return EventLog(observer).get_queue_info(log)[0].last_tick_id
+
+
+def test_an_event_is_ticked_at_once_whatever_the_log_settings_say(pool, observer, log):
+    with running(Ticker(pool)):
+        for tick_id in (2, 3):
+            EventLog(observer).insert_event(log, "t", "x")
+            wait_until(lambda tick_id=tick_id: last_tick(observer, log) == tick_id, "the tick")
+
+
+def test_it_looks_rarely_when_nothing_arrives_and_often_again_when_something_does(
+    pool, observer, log
+):
+    ticker = Ticker(pool, period_min_s=0.01, period_max_s=0.16)
+    with running(ticker):
+        wait_until(lambda: ticker.period_s == 0.16, "the looks to be rare")
+        EventLog(observer).insert_event(log, "t", "x")
+        wait_until(lambda: ticker.period_s == 0.01, "the looks to be frequent")
+
+
+def test_several_tickers_make_ticks_in_the_order_of_their_snapshots(pool, observer, log):
+    EventLog(observer).register_consumer(log, "c")
+    with running(Ticker(pool)), running(Ticker(pool)), running(Ticker(pool)):
+        ids = [EventLog(observer).insert_event(log, "t", str(n)) for n in range(300)]
+        wait_until(lambda: EventLog(observer).get_queue_info(log)[0].ev_new == 0, "the last tick")
+
+    seen = []
+    while (batch_id := EventLog(observer).next_batch(log, "c")) is not None:
+        seen += [event.ev_id for event in EventLog(observer).get_batch_events(batch_id)]
+        EventLog(observer).finish_batch(batch_id)
+    assert seen == ids
+
+
+def test_logs_that_are_paused_are_left_alone(pool, observer, log):
+    EventLog(observer).set_queue_config(log, "ticker_paused", "true")
+    EventLog(observer).insert_event(log, "t", "x")
+
+    assert Ticker(pool).run_once() == []
+
+    EventLog(observer).set_queue_config(log, "ticker_paused", "false")
+    (tick,) = Ticker(pool).run_once()
+    assert (tick.queue_name, tick.tick_id) == (log, 2)
+    assert rows(observer, "select * from pgq.ticker(%s)", log) == [(None,)]
+
+
+def test_a_database_without_the_schema_ends_it(server_18):
+    with (
+        ConnectionPool(server_18.url("template1"), min_size=1, max_size=1, open=True) as empty,
+        pytest.raises(NotInstalledError),
+    ):
+        Ticker(empty).run(threading.Event())
+
+
+@pytest.mark.parametrize("periods", [{"period_min_s": 0}, {"period_min_s": 2, "period_max_s": 1}])
+def test_periods_that_could_not_work_are_refused(pool, periods):
+    with pytest.raises(ArgumentError, match="more than 0 seconds"):
+        Ticker(pool, **periods)
