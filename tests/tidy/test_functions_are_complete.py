@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SQL = ROOT / "src" / "pgsluice" / "sql"
 CALLS = ROOT / "src" / "pgsluice" / "client" / "calls"
 SCHEMAS = ("pgmq", "pgq", "pgq_coop", "sluice")
-DEFINITION = re.compile(r"^create (?:or replace )?function ([a-z]+)\.(\w+)", re.MULTILINE)
+DEFINITION = re.compile(r"^create (?:or replace )?function ([a-z_]+)\.(\w+)", re.MULTILINE)
 
 # What anybody may call: state without contents.
 FOR_PUBLIC = {

@@ -1,3 +1,5 @@
+"""Batches of a size or an age: next_batch_custom, with _choose_tick below it."""
+
 import pytest
 
 from support import rows, value

@@ -1,3 +1,5 @@
+"""Where a consumer is put: register_consumer_at, with _kept_tick, _at_tick and _consumer_id below it."""
+
 import pytest
 
 from support import rows, value

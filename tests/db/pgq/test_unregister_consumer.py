@@ -1,3 +1,5 @@
+"""What goes with a consumer: unregister_consumer, with _remove_subscribers below it."""
+
 import threading
 
 from support import rows, value, wait_for_lock

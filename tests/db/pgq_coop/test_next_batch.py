@@ -1,3 +1,5 @@
+"""How members share batches: next_batch, with _member and _take_over below it."""
+
 from support import rows, value
 from support_log import coop_next, error_of, fall_silent, give_up, ids, tick
 
