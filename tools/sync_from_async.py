@@ -1,4 +1,4 @@
-"""Write `client/_sync` from `client/_async`: `python tools/sync_from_async.py [--check]`.
+"""Write `_sync` from `_async`, of the clients and of the workers: `python tools/sync_from_async.py [--check]`.
 
 Word for word, so that the two cannot differ: what is written is async, what is committed beside it is generated.
 """
@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-CLIENT = Path(__file__).parent.parent / "src" / "pgsluice" / "client"
+PACKAGE = Path(__file__).parent.parent / "src" / "pgsluice"
+FOLDERS = (PACKAGE / "client", PACKAGE / "worker")
 WORDS = (
     (r"\bAsync(?=[A-Z])", ""),
     (r"\basync (?=def|with|for)", ""),
@@ -18,7 +19,14 @@ WORDS = (
     (r"\b_async\b", "_sync"),
     (r"__aenter__", "__enter__"),
     (r"__aexit__", "__exit__"),
-    (r'"""The clients, written by hand.*?"""', '"""The clients, generated from `_async`."""'),
+    (r"\baclosing\b", "closing"),
+    (r"\basynccontextmanager\b", "contextmanager"),
+    (r"\bcontextmanager, contextmanager\b", "contextmanager"),
+    (r"\bAwaitable, ", ""),
+    (r"\bAwaitable\[([^\[\]]*)\]", r"\1"),
+    (r"\basyncio\b", "threading"),
+    (r"\basync_(?=pause|leased)", ""),
+    (r'"""(The clients|Workers), written by hand.*?"""', r'"""\1, generated from `_async`."""'),
 )
 NOTE = (
     "# Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.\n"
@@ -46,16 +54,16 @@ def synchronous(text: str) -> str:
 def main() -> int:
     """Write the files, or with --check say which ones are out of date."""
     stale = []
-    for source in sorted((CLIENT / "_async").glob("*.py")):
-        target = CLIENT / "_sync" / source.name
+    for source in sorted(path for folder in FOLDERS for path in (folder / "_async").glob("*.py")):
+        target = source.parent.parent / "_sync" / source.name
         wanted = synchronous(source.read_text(encoding="utf-8"))
         if target.exists() and target.read_text(encoding="utf-8") == wanted:
             continue
-        stale.append(target.name)
+        stale.append(str(target.relative_to(PACKAGE)))
         if "--check" not in sys.argv:
             target.write_text(wanted, encoding="utf-8")
     if "--check" in sys.argv and stale:
-        print(f"out of date: client/_sync/{', '.join(stale)}; run `make generate`")
+        print(f"out of date: {', '.join(stale)}; run `make generate`")
         return 1
     return 0
 

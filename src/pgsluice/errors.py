@@ -101,6 +101,18 @@ class LogStateError(SluiceError):
     """The event log is not in a state that allows this (paused, disabled, no ticks, stale snapshot)."""
 
 
+class PositionLostError(SluiceError):
+    """The consumer's position was given up, so that the log could go on without it: events are missing."""
+
+
+class CaptureError(SluiceError):
+    """A trigger of an event log is misused: it cannot be made so, does not fit its table, or denies the change."""
+
+
+class HandlerError(SluiceError):
+    """A handler did with its connection what it must not."""
+
+
 class RetryableError(SluiceError):
     """The server ended the transaction for a reason that passes: run the transaction again."""
 
@@ -120,6 +132,8 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "PQ003": BatchNotFoundError,
     "PQ004": LogStateError,
     "PQ005": LogInUseError,
+    "PQ006": PositionLostError,
+    "PQ007": CaptureError,
     "2201W": ArgumentError,  # invalid_row_count_in_limit_clause: a negative quantity
     "22003": ArgumentError,  # numeric_value_out_of_range
     "22004": ArgumentError,  # null_value_not_allowed

@@ -12,7 +12,7 @@ from support import rows
 ROOT = Path(__file__).parents[2]
 SQL = ROOT / "src" / "pgsluice" / "sql"
 CALLS = ROOT / "src" / "pgsluice" / "client" / "calls"
-SCHEMAS = ("pgmq", "pgq", "sluice")
+SCHEMAS = ("pgmq", "pgq", "pgq_coop", "sluice")
 DEFINITION = re.compile(r"^create (?:or replace )?function ([a-z]+)\.(\w+)", re.MULTILINE)
 
 # What anybody may call: state without contents.
@@ -32,9 +32,7 @@ WITHOUT_CALL = {
     "pgq.maint_rotate_tables_step1": "for PgQ's daemon; ours calls sluice.rotate",
     "pgq.maint_rotate_tables_step2": "for PgQ's daemon; ours calls sluice.rotate",
     "pgq.maint_tables_to_vacuum": "for PgQ's daemon; ours needs none",
-    "sluice.capture": "set up once, in the migration that makes the table",
     "sluice.capture_changes": "the trigger function of sluice.capture",
-    "sluice.drop_capture": "taken down once, in a migration",
 }
 IN_CATALOG = """
 select n.nspname || '.' || p.proname,
@@ -115,7 +113,7 @@ def test_every_function_has_a_test():
 
 def test_every_public_function_has_a_call_or_a_reason_to_have_none():
     text = "\n".join(path.read_text() for path in CALLS.glob("*.py"))
-    called = set(re.findall(r"\b((?:pgmq|pgq|sluice)\.\w+)\(", text))
+    called = set(re.findall(r"\b((?:pgmq|pgq|pgq_coop|sluice)\.\w+)\(", text))
     public = {f"{path.parts[-3]}.{path.stem}" for path in files() if not path.stem.startswith("_")}
 
     assert public - called == WITHOUT_CALL.keys()

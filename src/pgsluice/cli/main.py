@@ -26,10 +26,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Install, adopt, upgrade, verify, print or remove it.",
     ),
     "queue": ("pgsluice.cli.queue", "queue", "Create, fill, read and watch work queues."),
+    "log": ("pgsluice.cli.log", "log", "Create, fill, read and watch event logs."),
     "maintain": (
-        "pgsluice.cli.queue_partitions",
+        "pgsluice.cli.maintain",
         "maintain",
-        "Keep queues in order: make the next partitions, drop the old ones.",
+        "Tick logs, and keep queues and logs in order.",
     ),
     "notify": ("pgsluice.cli.notify", "notify", "Wake the listeners of work queues."),
     "embedded": (

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from types import FrameType
-
 import click
 from psycopg_pool import ConnectionPool
 
 from pgsluice.cli.options import dsn_option
+from pgsluice.cli.signals import stop_on_signals
 from pgsluice.connection import connect, resolve
 from pgsluice.worker import Notifier
 
@@ -38,17 +35,8 @@ def notify(poll_interval_ms: int, heartbeat_s: float, dsn: str | None) -> None:
     """
     target = resolve(dsn)
     connect(target).close()  # fails at once, and says where, when there is nobody to connect to
-    stop = threading.Event()
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with ConnectionPool(target.conninfo, min_size=1, max_size=1, open=True) as pool:
-            Notifier(pool, poll_interval_s=poll_interval_ms / 1000, heartbeat_s=heartbeat_s).run(
-                stop
-            )
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with (
+        stop_on_signals() as stop,
+        ConnectionPool(target.conninfo, min_size=1, max_size=1, open=True) as pool,
+    ):
+        Notifier(pool, poll_interval_s=poll_interval_ms / 1000, heartbeat_s=heartbeat_s).run(stop)

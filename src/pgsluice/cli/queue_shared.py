@@ -1,4 +1,4 @@
-"""What the commands of `pgsluice queue` share: a client on the server, JSON in, JSON lines and tables out."""
+"""What `pgsluice queue` and other commands share: a client on the server, JSON in, JSON lines and tables out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TextIO, TypeVar
 
 import click
@@ -118,7 +118,7 @@ def lines(stream: TextIO) -> Iterator[str]:
 def print_lines(records: Iterable[Any]) -> None:
     """Print each record as a line of JSON."""
     for record in records:
-        click.echo(json.dumps(_fields(record), ensure_ascii=False))
+        click.echo(_json(_fields(record)))
 
 
 def report(asked: Iterable[int], found: Iterable[int], where: str) -> None:
@@ -133,7 +133,7 @@ def show(records: Iterable[Any], as_json: bool, *, empty: str) -> None:
     """Print records as a table, or as one JSON array."""
     rows = [_fields(record) for record in records]
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
+        click.echo(_json(rows))
         return
     if not rows:
         click.echo(empty)
@@ -167,6 +167,10 @@ def progress(title: str, total: Callable[[], int | None]) -> Iterator[Callable[[
     ) as bar:
         task = bar.add_task(title, total=total() if console.is_terminal else None)
         yield lambda count: bar.advance(task, count)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=timedelta.total_seconds)
 
 
 def _fields(record: Any) -> dict[str, Any]:

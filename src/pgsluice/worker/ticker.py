@@ -4,34 +4,94 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import Any
 
 from psycopg_pool import ConnectionPool
 
-from pgsluice.client import EventLog
-from pgsluice.errors import ConnectionFailedError, RetryableError
+from pgsluice.client import EventLog, LogTick
+from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
+from pgsluice.worker._sync.lease import leased
 
 _log = logging.getLogger(__name__)
+_RECONNECT_DELAY_MAX_S = 30.0
+# For so long after a tick the next is looked for as often as may be: arrivals that are not evenly spread leave gaps.
+_BUSY_S = 1.0
 
 
 class Ticker:
-    """Call `pgq.ticker()` again and again; the logs' own settings decide whether it is time to tick."""
+    """Tick every log in which something is new, often while events arrive and rarely while none do.
 
-    def __init__(self, pool: ConnectionPool[Any], *, period_s: float = 0.1) -> None:
+    It does not wait for what the logs' own settings demand (`queue_ticker_max_lag` and the like): these are for tickers
+    that look once a second. Logs that are paused or ticked from outside are left alone.
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool[Any],
+        *,
+        period_min_s: float = 0.01,
+        period_max_s: float = 1.0,
+    ) -> None:
         """Prepare a ticker.
 
         Args:
-            pool: Gives one connection at a time, of a role that may tick (`sluice_admin`).
-            period_s: Seconds between two calls.
+            pool: Gives one connection, of a role that may tick (`sluice_admin`); `run` keeps it.
+            period_min_s: Seconds between two looks while events arrive, more than 0: for so long, at most, an event
+                waits for its tick.
+            period_max_s: Seconds between two looks when none has arrived for long: for so long, at most, the first
+                event after a pause waits.
         """
-        self._log = EventLog(pool)
-        self._period_s = period_s
+        if not 0 < period_min_s <= period_max_s:
+            raise ArgumentError(
+                f"period_min_s is {period_min_s} and period_max_s {period_max_s}; use more than 0 seconds, and the "
+                "first not above the second"
+            )
+        self._pool = pool
+        self._period_min_s = period_min_s
+        self._period_max_s = period_max_s
+        self._period_s = period_min_s
+        self._busy_until_s = 0.0
+
+    @property
+    def period_s(self) -> float:
+        """Seconds up to the next look, as things are."""
+        return self._period_s
 
     def run(self, stop: threading.Event) -> None:
-        """Tick until `stop` is set. A lost connection is waited out."""
-        while not stop.wait(self._period_s):
+        """Tick until `stop` is set. A lost connection is waited out, with growing delays.
+
+        Raises:
+            SluiceError: What waiting does not mend, such as a role that may not tick.
+        """
+        delay_s = 0.0
+        while not stop.is_set():
             try:
-                self._log.ticker_all()
+                # One session: it remembers of which logs everything is ticked.
+                with leased(self._pool) as connection:
+                    log = EventLog(connection)
+                    while not stop.is_set():
+                        self._adapt(log.tick())
+                        delay_s = 0.0
+                        stop.wait(self._period_s)
             except (ConnectionFailedError, RetryableError) as error:
-                _log.warning("ticker: %s; again in 1 s", error)
-                stop.wait(1.0)
+                delay_s = min(_RECONNECT_DELAY_MAX_S, max(0.1, delay_s * 2))
+                _log.warning("ticker: %s; again in %.1f s", error, delay_s)
+                stop.wait(delay_s)
+
+    def run_once(self) -> list[LogTick]:
+        """Tick once, and return the ticks that were made.
+
+        Raises:
+            SluiceError: The server failed.
+        """
+        return EventLog(self._pool).tick()
+
+    def _adapt(self, ticks: list[LogTick]) -> None:
+        now_s = time.monotonic()
+        if ticks:
+            self._busy_until_s = now_s + _BUSY_S
+        if now_s < self._busy_until_s:
+            self._period_s = self._period_min_s
+        else:
+            self._period_s = min(self._period_max_s, self._period_s * 2)

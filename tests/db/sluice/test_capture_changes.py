@@ -1,9 +1,12 @@
+"""The events of changes: also _capture_shape (columns and key), _capture_source and _capture_target (the log)."""
+
 import json
 
 import psycopg
 import pytest
 
 from support import rows, value
+from support_capture import apply, contents, copy_of, logged
 
 
 def changes(connection):
@@ -52,7 +55,12 @@ def test_the_envelope_names_its_source(connection, captured):
     ((data, extra1),) = rows(connection, "select ev_data, ev_extra1 from pgq.event_1_0")
     envelope = json.loads(data)
     assert list(envelope) == ["op", "before", "after", "source", "ts_ms"]
-    assert envelope["source"] == {"schema": "public", "table": "account", "txId": txid}
+    assert envelope["source"] == {
+        "schema": "public",
+        "table": "account",
+        "key": ["id"],
+        "txId": txid,
+    }
     now_ms = value(connection, "select extract(epoch from clock_timestamp()) * 1000")
     assert 0 <= float(now_ms) - envelope["ts_ms"] < 60_000
     assert extra1 == "public.account"
@@ -106,7 +114,7 @@ def test_a_log_that_is_gone_stops_the_writer_and_says_why(connection, captured):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute("insert into account values (1, 'a')")
     assert caught.value.sqlstate == "PQ001"
-    assert "drop the triggers sluice_capture_" in caught.value.diag.message_hint
+    assert "stop the capture with sluice.drop_capture" in caught.value.diag.message_hint
     assert value(connection, "select count(*) from account") == 0
 
 
@@ -149,3 +157,201 @@ def test_two_statements_that_wait_for_one_row_keep_its_order(database, connectio
         waiting.join(30)
 
     assert [after["name"] for _, _, after in changes(connection)] == ["a", "first", "second"]
+
+
+def test_columns_come_go_and_get_other_names(connection, captured):
+    connection.execute("alter table account add extra int default 7")
+    connection.execute("insert into account values (1, 'a')")
+    connection.execute("alter table account rename name to label")
+    connection.execute("update account set label = 'b'")
+    connection.execute("alter table account drop extra")
+    connection.execute("alter table account rename id to number")
+    connection.execute("delete from account")
+
+    assert changes(connection) == [
+        ("c", None, {"id": 1, "name": "a", "extra": 7}),
+        ("u", {"id": 1, "label": "a", "extra": 7}, {"id": 1, "label": "b", "extra": 7}),
+        ("d", {"number": 1, "label": "b"}, None),
+    ]
+    assert value(
+        connection,
+        "select ev_data::json #>> '{source,key}' from pgq.event_1 order by ev_id desc limit 1",
+    ) == '["number"]'  # fmt: skip
+
+
+def test_a_table_with_another_name_says_its_name(connection, captured):
+    connection.execute("create schema elsewhere; alter table account set schema elsewhere")
+    connection.execute("alter table elsewhere.account rename to person")
+    connection.execute("insert into elsewhere.person values (1, 'a')")
+
+    assert value(connection, "select ev_extra1 from pgq.event_1") == "elsewhere.person"
+
+
+def test_an_ignored_column_that_is_renamed_does_not_get_out(connection, captured):
+    connection.execute("""select sluice.capture('account', 'changes', '{"ignore": ["name"]}')""")
+    connection.execute("alter table account rename name to hidden")
+
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute("insert into account values (1, 'a')")
+
+    assert (caught.value.sqlstate, caught.value.diag.message_primary) == (
+        "PQ007",
+        "captured table public.account has no column name",
+    )
+    assert changes(connection) == []
+
+
+def test_generated_columns_are_captured_where_they_are_stored(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute(
+        "create table account (id int, stored int generated always as (id * 2) stored)"
+    )
+    if connection.info.server_version >= 180000:
+        connection.execute("alter table account add virtual int generated always as (id * 3)")
+    connection.execute("select sluice.capture('account', 'changes')")
+    connection.execute("insert into account values (1)")
+
+    assert changes(connection) == [("c", None, {"id": 1, "stored": 2})]
+
+
+def test_odd_columns(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute(
+        """create table odd ("r" int primary key, "c" int, "Ab ""c" int, "%s" int, "$1" int, "o.key" int, "position" int)"""
+    )
+    connection.execute("select sluice.capture('odd', 'changes')")
+    connection.execute("insert into odd values (1, 2, 3, 4, 5, 6, 7)")
+    connection.execute("update odd set c = 0")
+
+    names = ["r", "c", 'Ab "c', "%s", "$1", "o.key", "position"]
+    row = dict(zip(names, range(1, 8), strict=True))
+    assert changes(connection) == [("c", None, row), ("u", row, {**row, "c": 0})]
+
+
+def test_a_table_without_columns(connection):
+    connection.execute("create table bare (); select pgq.create_queue('changes')")
+    connection.execute("select sluice.capture('bare', 'changes')")
+    connection.execute("insert into bare default values")
+
+    assert changes(connection) == [("c", None, {})]
+
+
+@pytest.fixture
+def parted(connection):
+    """A captured table in partitions: two with other orders of columns, one of which is in partitions itself."""
+    connection.execute(
+        """create table account (id int, name text, primary key (id)) partition by range (id);
+        create table low (name text, id int not null);
+        alter table account attach partition low for values from (0) to (100);
+        create table high partition of account for values from (100) to (1000) partition by range (id);
+        create table high_1 partition of high default;
+        select pgq.create_queue('changes')"""
+    )
+    connection.execute("select sluice.capture('account', 'changes')")
+    return connection
+
+
+def test_changes_of_partitions_are_captured_once_whoever_is_named(parted):
+    parted.execute("insert into account values (1, 'a'), (100, 'b')")
+    parted.execute("insert into low (id, name) values (2, 'c')")
+    parted.execute("update high_1 set name = 'B'")
+    parted.execute("delete from high")
+    parted.execute("truncate account")
+
+    assert changes(parted) == [
+        ("c", None, {"id": 1, "name": "a"}),
+        ("c", None, {"id": 100, "name": "b"}),
+        ("c", None, {"id": 2, "name": "c"}),
+        ("u", {"id": 100, "name": "b"}, {"id": 100, "name": "B"}),
+        ("d", {"id": 100, "name": "B"}, None),
+        ("t", None, None),
+    ]
+    assert rows(parted, "select distinct ev_extra1 from pgq.event_1") == [("public.account",)]
+
+
+def test_a_row_that_moves_to_another_partition_stays_one_row(parted):
+    parted.execute("insert into account values (1, 'a'), (2, 'b'), (3, 'c')")
+    parted.execute("update account set id = id + 200 where id <> 2")
+
+    assert changes(parted)[3:] == [
+        ("u", {"id": 1, "name": "a"}, {"id": 201, "name": "a"}),
+        ("u", {"id": 3, "name": "c"}, {"id": 203, "name": "c"}),
+    ]
+
+
+def test_a_row_that_gets_lost_between_partitions_is_deleted(parted):
+    parted.execute(
+        """create function refuse() returns trigger language plpgsql as $$
+        begin if new.id = 201 then return null; end if; return new; end $$;
+        create trigger refuse before insert on high_1 for each row execute function refuse()"""
+    )
+    parted.execute("insert into account values (1, 'a'), (2, 'b')")
+    parted.execute("update account set id = id + 200")
+
+    assert rows(parted, "select * from account") == [(202, "b")]
+    assert changes(parted)[2:] == [
+        ("d", {"id": 1, "name": "a"}, None),
+        ("d", {"id": 2, "name": "b"}, None),
+        ("c", None, {"id": 202, "name": "b"}),
+    ]
+
+
+def test_a_new_partition_is_covered_by_calling_capture_again(parted):
+    parted.execute("create table top partition of account for values from (1000) to (2000)")
+    parted.execute("insert into account values (1000, 'a')")
+    parted.execute("insert into top values (1001, 'not seen')")
+    parted.execute("select sluice.capture('account', 'changes')")
+    parted.execute("insert into top values (1002, 'b')")
+
+    assert [after["id"] for _, _, after in changes(parted)] == [1000, 1002]
+
+
+def test_a_closed_log_stops_the_writer(connection, captured):
+    connection.execute("update pgq.queue set queue_disable_insert = true")
+
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute("insert into account values (1, 'a')")
+
+    assert (caught.value.sqlstate, caught.value.diag.message_primary) == (
+        "PQ004",
+        "Insert into queue disallowed",
+    )
+
+
+def test_a_statement_writes_its_events_in_the_order_in_which_keys_came_free(connection, captured):
+    connection.execute("insert into account values (3, 'c'), (2, 'b'), (1, 'a')")
+    connection.execute("update account set id = id + 1")
+    connection.execute("delete from account where id = 4")
+    connection.execute(
+        """merge into account using (values ('b', 0), ('new', 1)) as s (name, n) on account.name = s.name
+        when matched then delete when not matched then insert values (3, s.name)"""
+    )
+
+    copy_of(connection, "account")
+    apply(connection, logged(connection))
+    assert contents(connection, "copy") == contents(connection, "account") == ["(2,a)", "(3,new)"]
+
+
+def test_no_code_of_the_tables_owner_runs_with_the_rights_of_the_logs_owner(
+    connection, role, server
+):
+    """A cast to JSON is such code: row_to_json would run it."""
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute(f"grant all on schema public to {role}; set role {role}")
+    connection.execute(
+        """create type mood as enum ('ok'); create type pair as (m mood, n int);
+        create function told(mood) returns json language plpgsql as
+            $$ begin raise exception 'run as %', current_user; end $$;
+        create cast (mood as json) with function told(mood);
+        create table account (id mood primary key, m mood[], p pair)"""
+    )
+    with pytest.raises(psycopg.errors.RaiseException, match="run as"):
+        connection.execute("select row_to_json(t) from (select 'ok'::mood) as t")
+    connection.execute("reset role")
+    connection.execute("select sluice.capture('account', 'changes')")
+    connection.execute("insert into account values ('ok', '{ok}', ('ok', 1))")
+    connection.execute("select sluice.capture_snapshot('account', 'changes')")
+
+    row = {"id": "ok", "m": "{ok}", "p": "(ok,1)"}
+    assert changes(connection) == [("c", None, row), ("r", None, row)]
+    connection.execute(f"drop owned by {role} cascade")

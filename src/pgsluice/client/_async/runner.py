@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -11,6 +14,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client.calls import Call, Steps
+from pgsluice.client.calls.producing import Copy
 from pgsluice.errors import translate
 
 Result = TypeVar("Result")
@@ -49,6 +53,78 @@ class AsyncRunner:
             return await _execute_steps(self._source, steps)
         except psycopg.Error as error:  # of the pool, or of the end of the transaction
             raise translate(error) from error
+
+    async def stream(
+        self, query: Call[str], fetch_qty: int
+    ) -> AsyncGenerator[list[tuple[Any, ...]]]:
+        """Run the query that a call returns as text, and yield its rows by pages of this size.
+
+        Raises:
+            SluiceError: As for `run`.
+        """
+        try:
+            if isinstance(self._source, AsyncConnectionPool):
+                async with (
+                    self._source.connection() as connection,
+                    connection.transaction(),
+                    aclosing(_stream(connection, query, fetch_qty)) as pages,
+                ):
+                    async for page in pages:
+                        yield page
+            else:
+                async with aclosing(_stream(self._source, query, fetch_qty)) as pages:
+                    async for page in pages:
+                        yield page
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    async def run_or_copy(self, work: Call[int] | Copy) -> int:
+        """Run a call, or copy rows into a table; all of them or none.
+
+        Raises:
+            SluiceError: As for `run`, or what the rows raise.
+        """
+        if isinstance(work, Call):
+            return await self.run(work)
+        try:
+            if isinstance(self._source, AsyncConnectionPool):
+                async with self._source.connection() as connection:
+                    return await _copy(connection, work)
+            return await _copy(self._source, work)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+
+async def _stream(
+    connection: AsyncConnection[Any], query: Call[str], fetch_qty: int
+) -> AsyncGenerator[list[tuple[Any, ...]]]:
+    text = await _execute(connection, query, query.sql)
+    # A cursor lives in a transaction. Where there is none to come, the server keeps the rows until it is closed.
+    is_alone = (
+        connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+    )
+    async with connection.cursor(
+        f"pgsluice_{uuid.uuid4().hex}", row_factory=tuple_row, withhold=is_alone
+    ) as cursor:
+        await cursor.execute(text.encode())
+        while page := await cursor.fetchmany(fetch_qty):
+            yield page
+
+
+async def _copy(connection: AsyncConnection[Any], work: Copy) -> int:
+    if connection.autocommit:
+        async with connection.transaction():
+            return await _copy_rows(connection, work)
+    return await _copy_rows(connection, work)  # in the caller's transaction: see _execute_steps
+
+
+async def _copy_rows(connection: AsyncConnection[Any], work: Copy) -> int:
+    statement = await _execute(connection, work.statement, work.statement.sql)
+    async with connection.cursor() as cursor:
+        async with cursor.copy(statement) as copy:
+            for row in work.rows:
+                await copy.write_row(row)
+        return cursor.rowcount
 
 
 async def _execute_alone(connection: AsyncConnection[Any], call: Call[Result]) -> Result:

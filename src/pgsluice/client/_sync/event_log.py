@@ -8,13 +8,27 @@ from typing import Any
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
+from pgsluice.client._sync.batches import Batches
+from pgsluice.client._sync.captures import Captures
+from pgsluice.client._sync.consumers import Consumers
+from pgsluice.client._sync.cooperation import Cooperation
 from pgsluice.client._sync.log_policies import LogPolicies
+from pgsluice.client._sync.producing import Producing
 from pgsluice.client._sync.runner import Runner
+from pgsluice.client._sync.ticking import Ticking
 from pgsluice.client.calls import pgq
-from pgsluice.client.records import ConsumerInfo, Event, LogInfo
+from pgsluice.client.log_records import LogInfo
 
 
-class EventLog(LogPolicies):
+class EventLog(
+    Batches,
+    Captures,
+    Consumers,
+    Cooperation,
+    LogPolicies,
+    Producing,
+    Ticking,
+):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
@@ -78,7 +92,7 @@ class EventLog(LogPolicies):
 
         Raises:
             LogNotFoundError: There is no such log.
-            LogStateError: The log is closed for events.
+            LogStateError: The log is closed for events, or takes no more of them from one transaction.
             PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
 
         Source: PgQ 3.5.2 `pgq.insert_event`.
@@ -89,88 +103,6 @@ class EventLog(LogPolicies):
             )
         )
 
-    def register_consumer(self, queue_name: str, consumer_name: str) -> bool:
-        """Subscribe a consumer, from the latest tick on.
-
-        Returns:
-            False when it was subscribed already; its position is kept.
-
-        Raises:
-            LogNotFoundError: There is no such log.
-
-        Source: PgQ 3.5.2 `pgq.register_consumer`.
-        """
-        return self._runner.run(pgq.register_consumer(queue_name, consumer_name))
-
-    def unregister_consumer(self, queue_name: str, consumer_name: str) -> int:
-        """Remove a consumer's subscription and its position.
-
-        Returns:
-            How many were removed, 0 or 1.
-
-        Source: PgQ 3.5.2 `pgq.unregister_consumer`.
-        """
-        return self._runner.run(pgq.unregister_consumer(queue_name, consumer_name))
-
-    def ticker(self, queue_name: str) -> int | None:
-        """Tick one log if it is time. Any number of processes may do so at once.
-
-        Returns:
-            The tick_id, or None when it is not time or another session ticks it.
-
-        Raises:
-            LogNotFoundError: There is no such log.
-            LogStateError: It is paused, ticked from outside, or the transaction is not READ COMMITTED.
-
-        Source: PgQ 3.5.2 `pgq.ticker`; differences in sql/pgq/README.md.
-        """
-        return self._runner.run(pgq.ticker(queue_name))
-
-    def ticker_all(self) -> int:
-        """Tick every log whose time it is.
-
-        Returns:
-            How many were ticked.
-
-        Source: PgQ 3.5.2 `pgq.ticker`.
-        """
-        return self._runner.run(pgq.ticker_all())
-
-    def next_batch(self, queue_name: str, consumer_name: str) -> int | None:
-        """Open the consumer's next batch, or return the one that is open.
-
-        Returns:
-            The batch_id, or None when no tick has come since the last batch.
-
-        Raises:
-            ConsumerNotFoundError: The consumer is not registered on this log.
-
-        Source: PgQ 3.5.2 `pgq.next_batch`.
-        """
-        return self._runner.run(pgq.next_batch(queue_name, consumer_name))
-
-    def get_batch_events(self, batch_id: int) -> list[Event]:
-        """Return the events of an open batch, by ev_id; the same each time until it is finished.
-
-        Raises:
-            BatchNotFoundError: It is not open.
-
-        Source: PgQ 3.5.2 `pgq.get_batch_events`.
-        """
-        return self._runner.run(pgq.get_batch_events(batch_id))
-
-    def finish_batch(self, batch_id: int) -> bool:
-        """Close a batch: the consumer moves behind its events.
-
-        In the transaction of the consumer's own writes this makes their effect an exactly-once effect.
-
-        Returns:
-            False when it was not open: another session finished it.
-
-        Source: PgQ 3.5.2 `pgq.finish_batch`.
-        """
-        return self._runner.run(pgq.finish_batch(batch_id))
-
     def get_queue_info(self, queue_name: str | None = None) -> list[LogInfo]:
         """Return settings and state of one log, or of all, by name.
 
@@ -178,11 +110,38 @@ class EventLog(LogPolicies):
         """
         return self._runner.run(pgq.get_queue_info(queue_name))
 
-    def get_consumer_info(
-        self, queue_name: str | None = None, consumer_name: str | None = None
-    ) -> list[ConsumerInfo]:
-        """Return position and lag of consumers, by log and name; None for either means all.
+    def set_queue_config(self, queue_name: str, param_name: str, param_value: str) -> None:
+        """Change a setting of a log.
 
-        Source: PgQ 3.5.2 `pgq.get_consumer_info`.
+        Args:
+            queue_name: An existing log.
+            param_name: One of ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, rotation_period,
+                external_ticker.
+            param_value: As PostgreSQL reads it: `500`, `3 seconds`, `true`.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+            ArgumentError: There is no such setting.
+            PayloadError: It cannot have this value.
+
+        Source: PgQ 3.5.2 `pgq.set_queue_config`.
         """
-        return self._runner.run(pgq.get_consumer_info(queue_name, consumer_name))
+        self._runner.run(pgq.set_queue_config(queue_name, param_name, param_value))
+
+    def current_event_table(self, queue_name: str) -> str:
+        """Return the table that events go into now, for a COPY in the same transaction.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+            LogStateError: The log is closed for events.
+
+        Source: PgQ 3.5.2 `pgq.current_event_table`; differences in sql/pgq/README.md.
+        """
+        return self._runner.run(pgq.current_event_table(queue_name))
+
+    def version(self) -> str:
+        """Return the version of PgQ whose contract this is, and ours; it begins with `3.5`.
+
+        Source: PgQ 3.5.2 `pgq.version`.
+        """
+        return self._runner.run(pgq.version())

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Generator
+from contextlib import closing
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -12,6 +15,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client.calls import Call, Steps
+from pgsluice.client.calls.producing import Copy
 from pgsluice.errors import translate
 
 Result = TypeVar("Result")
@@ -50,6 +54,76 @@ class Runner:
             return _execute_steps(self._source, steps)
         except psycopg.Error as error:  # of the pool, or of the end of the transaction
             raise translate(error) from error
+
+    def stream(self, query: Call[str], fetch_qty: int) -> Generator[list[tuple[Any, ...]]]:
+        """Run the query that a call returns as text, and yield its rows by pages of this size.
+
+        Raises:
+            SluiceError: As for `run`.
+        """
+        try:
+            if isinstance(self._source, ConnectionPool):
+                with (
+                    self._source.connection() as connection,
+                    connection.transaction(),
+                    closing(_stream(connection, query, fetch_qty)) as pages,
+                ):
+                    for page in pages:
+                        yield page
+            else:
+                with closing(_stream(self._source, query, fetch_qty)) as pages:
+                    for page in pages:
+                        yield page
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def run_or_copy(self, work: Call[int] | Copy) -> int:
+        """Run a call, or copy rows into a table; all of them or none.
+
+        Raises:
+            SluiceError: As for `run`, or what the rows raise.
+        """
+        if isinstance(work, Call):
+            return self.run(work)
+        try:
+            if isinstance(self._source, ConnectionPool):
+                with self._source.connection() as connection:
+                    return _copy(connection, work)
+            return _copy(self._source, work)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+
+def _stream(
+    connection: Connection[Any], query: Call[str], fetch_qty: int
+) -> Generator[list[tuple[Any, ...]]]:
+    text = _execute(connection, query, query.sql)
+    # A cursor lives in a transaction. Where there is none to come, the server keeps the rows until it is closed.
+    is_alone = (
+        connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+    )
+    with connection.cursor(
+        f"pgsluice_{uuid.uuid4().hex}", row_factory=tuple_row, withhold=is_alone
+    ) as cursor:
+        cursor.execute(text.encode())
+        while page := cursor.fetchmany(fetch_qty):
+            yield page
+
+
+def _copy(connection: Connection[Any], work: Copy) -> int:
+    if connection.autocommit:
+        with connection.transaction():
+            return _copy_rows(connection, work)
+    return _copy_rows(connection, work)  # in the caller's transaction: see _execute_steps
+
+
+def _copy_rows(connection: Connection[Any], work: Copy) -> int:
+    statement = _execute(connection, work.statement, work.statement.sql)
+    with connection.cursor() as cursor:
+        with cursor.copy(statement) as copy:
+            for row in work.rows:
+                copy.write_row(row)
+        return cursor.rowcount
 
 
 def _execute_alone(connection: Connection[Any], call: Call[Result]) -> Result:

@@ -1,4 +1,4 @@
-"""Arguments of work queue calls, checked before anything is sent, so that an error can name them."""
+"""Arguments of calls, checked before anything is sent, so that an error can name them."""
 
 from __future__ import annotations
 

@@ -1,17 +1,25 @@
 -- Locks the subscriber and then reads where it stands: from here to the end of the transaction nobody else moves it.
+-- NO KEY UPDATE: the row stays, so a registration of the same name need not wait for a transaction that works on a batch.
 create or replace function pgq._hold_batch(i_batch_id bigint, out subscriber pgq.subscriber, out standing pgq.position_0)
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 begin
+    -- One ledger after the other: whoever finds it in the first does not touch the second, which may be about to be emptied.
     select s.*
     into subscriber
     from pgq.subscriber as s
-    where s.sub_key = coalesce(
-        (select p.pos_subscriber from pgq.position_0 as p where p.pos_batch = i_batch_id limit 1),
-        (select p.pos_subscriber from pgq.position_1 as p where p.pos_batch = i_batch_id limit 1)
-    )
-    for update;
+    where s.sub_key = (select p.pos_subscriber from pgq.position_0 as p where p.pos_batch = i_batch_id limit 1)
+    for no key update;
+    if not found then
+        select s.*
+        into subscriber
+        from pgq.subscriber as s
+        where s.sub_key = (select p.pos_subscriber from pgq.position_1 as p where p.pos_batch = i_batch_id limit 1)
+        for no key update;
+    end if;
     if found then
         standing := pgq._position(subscriber.sub_key, subscriber.sub_ledger);
     end if;

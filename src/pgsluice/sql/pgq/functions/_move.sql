@@ -7,18 +7,18 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     i_position.pos_move := coalesce(i_position.pos_move, 0) + 1;
-    i_position.pos_active := clock_timestamp();
+    -- Not a caught exception: a subtransaction would take another transaction id for each batch.
     if i_ledger = 0 then
-        insert into pgq.position_0 values (i_position.*);
+        insert into pgq.position_0 values (i_position.*) on conflict do nothing;
     else
-        insert into pgq.position_1 values (i_position.*);
+        insert into pgq.position_1 values (i_position.*) on conflict do nothing;
     end if;
-exception
-    when unique_violation then
+    if not found then
         raise exception using
             errcode = 'serialization_failure',
-            message = 'could not move a consumer: its position is newer than this transaction''s snapshot',
+            message = 'could not move a consumer: its position is newer than what this transaction has read',
             hint = 'try the transaction again, best in READ COMMITTED';
+    end if;
 end;
 $$;
 

@@ -1,8 +1,11 @@
--- Static statements for the two ledgers: their plans are kept.
+-- Static statements for the two ledgers: their plans are kept, and stay on the index. Statistics from when a ledger was nearly
+-- empty would say otherwise, and it grows. Where a plan has no other way than a scan, compiling it would be the next mistake.
 create or replace function pgq._position(i_sub_key integer, i_ledger integer)
 returns pgq.position_0
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_position pgq.position_0;

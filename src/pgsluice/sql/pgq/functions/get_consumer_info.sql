@@ -1,3 +1,5 @@
+-- Volatile, although they only read: each has a snapshot from after it has got at the ledgers. With the caller's snapshot, a
+-- ledger that was emptied since would look empty, and a consumer as if it stood nowhere.
 create or replace function pgq.get_consumer_info(
     i_queue_name text, i_consumer_name text,
     out queue_name text, out consumer_name text, out lag interval, out last_seen interval, out last_tick bigint,
@@ -5,21 +7,24 @@ create or replace function pgq.get_consumer_info(
 )
 returns setof record
 language sql
-stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select q.queue_name, c.co_name,
+    with log as materialized (
+        select q.queue_id, q.queue_name, (pgq._last_tick(q.queue_id)).tick_event_seq
+        from pgq.queue as q
+        where i_queue_name is null or q.queue_name = i_queue_name
+    )
+    select log.queue_name, c.co_name,
         clock_timestamp() - s.pos_last_time,
         clock_timestamp() - s.pos_active,
         s.pos_last_tick, s.pos_batch, s.pos_next_tick,
-        (pgq._last_tick(s.sub_queue)).tick_event_seq - s.pos_last_seq
+        log.tick_event_seq - s.pos_last_seq
     from pgq.standing as s
-    join pgq.queue as q on q.queue_id = s.sub_queue
+    join log on log.queue_id = s.sub_queue
     join pgq.consumer as c on c.co_id = s.sub_consumer
-    where (i_queue_name is null or q.queue_name = i_queue_name)
-      and (i_consumer_name is null or c.co_name = i_consumer_name)
-    order by q.queue_name, c.co_name;
+    where i_consumer_name is null or c.co_name = i_consumer_name
+    order by log.queue_name, c.co_name;
 $$;
 
 comment on function pgq.get_consumer_info(text, text) is
@@ -34,7 +39,6 @@ create or replace function pgq.get_consumer_info(
 )
 returns setof record
 language sql
-stable
 set search_path = pg_catalog, pg_temp
 as $$
     select * from pgq.get_consumer_info(i_queue_name, null);
@@ -51,7 +55,6 @@ create or replace function pgq.get_consumer_info(
 )
 returns setof record
 language sql
-stable
 set search_path = pg_catalog, pg_temp
 as $$
     select * from pgq.get_consumer_info(null, null);

@@ -3,41 +3,8 @@ returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    v_queue_id integer;
-    v_table text;
-    v_trigger record;
 begin
-    select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = capture.queue_name;
-    if not found then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('event log %L does not exist', queue_name),
-            hint = format('create it with pgq.create_queue(%L)', queue_name);
-    end if;
-    select format('%I.%I', n.nspname, c.relname)
-    into strict v_table
-    from pg_class as c
-    join pg_namespace as n on n.oid = c.relnamespace
-    where c.oid = source_table;
-
-    -- One trigger per statement, not per row. A trigger that reads transition tables is for one kind of change.
-    for v_trigger in
-        select *
-        from (values
-            ('insert', 'referencing new table as new_rows'),
-            ('update', 'referencing old table as old_rows new table as new_rows'),
-            ('delete', 'referencing old table as old_rows'),
-            ('truncate', '')
-        ) as wanted (change, transition_tables)
-    loop
-        execute format(
-            'create or replace trigger %I after %s on %s %s
-             for each statement execute function sluice.capture_changes(%L)',
-            format('sluice_capture_%s_%s', v_trigger.change, v_queue_id),
-            v_trigger.change, v_table, v_trigger.transition_tables, queue_name
-        );
-    end loop;
+    perform sluice.capture(source_table, queue_name, '{}');
 end;
 $$;
 
@@ -45,3 +12,83 @@ comment on function sluice.capture(regclass, text) is
     'From now on append one event per changed row of the table to the event log, in the transaction of the change.';
 revoke execute on function sluice.capture(regclass, text) from public;
 grant execute on function sluice.capture(regclass, text) to pgq_admin, sluice_admin;
+
+-- A trigger is created under a lock that no writer of the table may hold: this waits for every transaction that has
+-- written to the table to end, and whoever writes to it later has the triggers. sluice.capture_snapshot stands on that.
+create or replace function sluice.capture(source_table regclass, queue_name text, options jsonb)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_id integer;
+    v_shape record;
+    v_trigger record;
+begin
+    if source_table is null or queue_name is null or options is null then
+        raise exception using
+            errcode = '22004',
+            message = 'table, event log or options of a capture are null',
+            hint = 'name a table and an event log; options are {} for none';
+    end if;
+    select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = capture.queue_name;
+    if not found then
+        raise exception using
+            errcode = 'PQ001',
+            message = format('event log %L does not exist', queue_name),
+            hint = format('create it with pgq.create_queue(%L)', queue_name);
+    end if;
+    perform sluice._require_capture_options(options);
+    perform sluice._require_capturable(source_table);
+    v_shape := sluice._capture_shape(source_table, options);
+    perform sluice._require_capture_key(source_table, options, v_shape.key_columns);
+
+    -- What an earlier call left that is not wanted now, or was made for a log of this name that is gone.
+    for v_trigger in
+        select c.trigger_name, c.trigger_table::regclass as trigger_table
+        from sluice._captures() as c
+        where c.source_table = capture.source_table
+          and c.queue_name = capture.queue_name
+          and (
+              c.trigger_name <> format('sluice_capture_%s_%s', c.operation, v_queue_id)
+              or not coalesce(capture.options -> 'operations' ? c.operation, true)
+              or (c.operation = 'truncate' and c.trigger_table <> c.source_table)
+          )
+    loop
+        execute format('drop trigger %I on %s', v_trigger.trigger_name, v_trigger.trigger_table);
+    end loop;
+
+    -- One trigger per statement, not per row. A trigger that reads transition tables is for one kind of change. The
+    -- triggers of a partition fire for statements that name the partition, and those of its root for the others: each
+    -- change is captured once. To truncate one partition is not to truncate the table, so that is left to the root.
+    for v_trigger in
+        select wanted.operation, wanted.transition_tables, t.relid
+        from (
+            select capture.source_table as relid
+            union
+            select p.relid from pg_partition_tree(capture.source_table) as p
+        ) as t
+        cross join (values
+            (1, 'insert', 'referencing new table as new_rows'),
+            (2, 'update', 'referencing old table as old_rows new table as new_rows'),
+            (3, 'delete', 'referencing old table as old_rows'),
+            (4, 'truncate', '')
+        ) as wanted (position, operation, transition_tables)
+        where coalesce(options -> 'operations' ? wanted.operation, true)
+          and (wanted.operation <> 'truncate' or t.relid = capture.source_table)
+        order by t.relid <> capture.source_table, t.relid::oid, wanted.position
+    loop
+        execute format(
+            'create or replace trigger %I after %s on %s %s
+             for each statement execute function sluice.capture_changes(%L, %L)',
+            format('sluice_capture_%s_%s', v_trigger.operation, v_queue_id),
+            v_trigger.operation, v_trigger.relid, v_trigger.transition_tables, queue_name, options
+        );
+    end loop;
+end;
+$$;
+
+comment on function sluice.capture(regclass, text, jsonb) is
+    'Capture with options: columns or ignore, key, before, operations. Called again it replaces the options, and covers partitions that were added.';
+revoke execute on function sluice.capture(regclass, text, jsonb) from public;
+grant execute on function sluice.capture(regclass, text, jsonb) to pgq_admin, sluice_admin;

@@ -1,66 +1,83 @@
 -- Runs for whoever writes to a captured table, with the rights of the owner: writers of that table need none on the
--- log. The settings make the same row the same text in every session.
+-- log, and nothing of theirs may run here (see sluice._is_core_type). The settings make the same row the same text in
+-- every session.
 create or replace function sluice.capture_changes()
 returns trigger
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set timezone = 'UTC'
+set datestyle = 'ISO'
 set intervalstyle = 'iso_8601'
 set bytea_output = 'hex'
+set extra_float_digits = 1
+set lc_monetary = 'C'
 as $$
 declare
-    v_txid xid8;
-    v_queue record;
-    v_rows text;
+    v_options jsonb := coalesce(tg_argv[1], '{}');
+    v_before boolean := coalesce((v_options -> 'before')::boolean, true);
+    v_target record;
+    v_shape record;
+    v_row text;
+    v_key text;
+    v_moved boolean := false;
+    v_changes text;
 begin
-    -- First the transaction's id, then the table, for the reason that pgq.insert_event_raw gives.
-    v_txid := pg_current_xact_id();
-    select q.queue_id, q.queue_cur_table, q.queue_event_seq
-    into v_queue
-    from pgq.queue as q
-    where q.queue_name = tg_argv[0];
-    if not found then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('event log %L does not exist', tg_argv[0]),
-            detail = format('Changes of %I.%I are captured into it.', tg_table_schema, tg_table_name),
-            hint = format(
-                'create it with pgq.create_queue(%L), or drop the triggers sluice_capture_… of the table', tg_argv[0]
-            );
+    v_target := sluice._capture_target(tg_argv[0]);
+    v_shape := sluice._capture_shape(coalesce(pg_partition_root(tg_relid), tg_relid), v_options);
+    -- c.* and not c, which could be a column.
+    v_row := format('(select row_to_json(c.*) from (select %s) as c)', v_shape.columns_sql);
+    v_key := coalesce(format('(select row_to_json(c.*) from (select %s) as c)', v_shape.key_sql), 'null::json');
+    if tg_op = 'UPDATE' and v_shape.partitioned then
+        -- A row that moves to another partition can get lost on the way: a trigger there returned null.
+        execute 'select (select count(*) from old_rows) <> (select count(*) from new_rows)' into v_moved;
     end if;
 
-    v_rows := case tg_op
-        when 'INSERT' then
-            'select ''c'' as op, null::json as before, row_to_json(n) as after, 1 as position from new_rows as n'
-        when 'DELETE' then
-            'select ''d'' as op, row_to_json(o) as before, null::json as after, 1 as position from old_rows as o'
-        when 'TRUNCATE' then
-            'select ''t'' as op, null::json as before, null::json as after, 1 as position'
+    v_changes := case
+        when tg_op = 'INSERT' then format(
+            'select ''c'' as op, null::json as before, %s as after from new_rows as r', v_row
+        )
+        when tg_op = 'DELETE' then format(
+            'select ''d'' as op, %s as before, null::json as after from old_rows as r',
+            case when v_before then v_row else v_key end
+        )
+        when tg_op = 'TRUNCATE' then
+            'select ''t'' as op, null::json as before, null::json as after'
+        when v_moved then format(
+            'select ''d'' as op, %s as before, null::json as after from old_rows as r
+             union all
+             select ''c'', null, %s from new_rows as r',
+            case when v_before then v_row else v_key end, v_row
+        )
         -- Both transition tables are filled together, row by row, and are read in that order: the n-th old row became
-        -- the n-th new one. A key could not pair them, as it may be what changed.
-        else
-            'select ''u'' as op, o.content as before, n.content as after, n.position
-             from (select row_to_json(r) as content, row_number() over () as position from old_rows as r) as o
-             join (select row_to_json(r) as content, row_number() over () as position from new_rows as r) as n
-                 using (position)'
+        -- the n-th new one. A key could not pair them, as it may be what changed. The order is also that in which keys
+        -- came free and were taken.
+        else format(
+            'select ''u'' as op, %3$s as before, n.content as after
+             from (select %1$s as content, %2$s as key, row_number() over () as position from old_rows as r) as o
+             join (select %1$s as content, %2$s as key, row_number() over () as position from new_rows as r) as n
+                 using (position)
+             %4$s
+             order by position',
+            v_row, v_key,
+            case when v_before then 'o.content' else 'case when o.key::text <> n.key::text then o.key end' end,
+            case when v_options ?| '{columns,ignore}' then 'where o.content::text <> n.content::text' end
+        )
     end;
     execute format(
         'insert into pgq.%I (ev_id, ev_time, ev_type, ev_data, ev_extra1)
          select nextval($1), now(), change.op,
              json_build_object(
-                 ''op'', change.op, ''before'', change.before, ''after'', change.after,
-                 ''source'', $2, ''ts_ms'', (extract(epoch from clock_timestamp()) * 1000)::bigint
+                 ''op'', change.op, ''before'', change.before, ''after'', change.after, ''source'', $2, ''ts_ms'', $3
              ),
-             $3
-         from (%s) as change
-         order by change.position',
-        format('event_%s_%s', v_queue.queue_id, v_queue.queue_cur_table),
-        v_rows
+             $4
+         from (%s) as change',
+        v_target.event_table, v_changes
     )
-    using v_queue.queue_event_seq::regclass,
-        json_build_object('schema', tg_table_schema, 'table', tg_table_name, 'txId', v_txid::text::bigint),
-        format('%s.%s', tg_table_schema, tg_table_name);
+    using v_target.event_seq,
+        sluice._capture_source(v_shape.schema_name, v_shape.table_name, v_shape.key_columns),
+        (extract(epoch from clock_timestamp()) * 1000)::bigint,
+        format('%s.%s', v_shape.schema_name, v_shape.table_name);
     return null;
 end;
 $$;

@@ -9,15 +9,12 @@ declare
 begin
     -- By what the triggers were created with, not by the log's id: the log may be gone already.
     for v_trigger in
-        select t.tgname, format('%I.%I', n.nspname, c.relname) as source_table
-        from pg_trigger as t
-        join pg_class as c on c.oid = t.tgrelid
-        join pg_namespace as n on n.oid = c.relnamespace
-        where t.tgrelid = drop_capture.source_table
-          and t.tgfoid = 'sluice.capture_changes()'::regprocedure
-          and t.tgargs = convert_to(drop_capture.queue_name, getdatabaseencoding()) || '\x00'::bytea
+        select c.trigger_name, c.trigger_table::regclass as trigger_table
+        from sluice._captures() as c
+        where c.source_table = drop_capture.source_table
+          and c.queue_name = drop_capture.queue_name
     loop
-        execute format('drop trigger %I on %s', v_trigger.tgname, v_trigger.source_table);
+        execute format('drop trigger %I on %s', v_trigger.trigger_name, v_trigger.trigger_table);
         v_dropped := true;
     end loop;
     return v_dropped;

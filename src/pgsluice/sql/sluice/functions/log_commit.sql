@@ -1,4 +1,4 @@
--- Security definer: a reader may move its own position, but may not write into pgq.subscription.
+-- Security definer: a reader may move its own position, but may not write into the ledgers.
 create or replace function sluice.log_commit(queue_name text, consumer_name text, tick_id bigint)
 returns boolean
 language plpgsql
@@ -17,25 +17,22 @@ begin
     join pgq.consumer as c on c.co_id = s.sub_consumer
     where q.queue_name = log_commit.queue_name
       and c.co_name = consumer_name
-    for update of s;
+    for no key update of s;
     if not found then
         return false;
     end if;
     v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
+    perform pgq._refuse_lost(v_subscriber.sub_key, v_position.pos_lost);
     -- Forward only: a stream that replays after a crash reports again what it had reported before. An
     -- open tick batch belongs to someone who reads with next_batch under this name; it is left alone.
-    if v_position.pos_batch is not null or v_position.pos_last_tick >= log_commit.tick_id then
+    if v_position.pos_batch is not null or (v_position.pos_last_tick < log_commit.tick_id) is not true then
         return false;
     end if;
     v_tick := pgq._find_tick(v_subscriber.sub_queue, log_commit.tick_id);
     if v_tick.tick_id is null then
         return false;
     end if;
-    v_position.pos_last_tick := v_tick.tick_id;
-    v_position.pos_last_time := v_tick.tick_time;
-    v_position.pos_last_seq := v_tick.tick_event_seq;
-    v_position.pos_last_snapshot := v_tick.tick_snapshot;
-    perform pgq._move(v_subscriber.sub_ledger, v_position);
+    perform pgq._move(v_subscriber.sub_ledger, pgq._at_tick(v_position, v_tick));
     return true;
 end;
 $$;

@@ -1,4 +1,4 @@
--- Security definer: a reader may move its own position, but may not write into pgq.subscription.
+-- Security definer: a reader may move its own position, but may not write into the ledgers.
 create or replace function sluice.log_start(queue_name text, consumer_name text, starting text)
 returns bigint
 language plpgsql
@@ -7,10 +7,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_queue_id integer;
-    v_tick_id bigint;
+    v_tick pgq.tick;
     v_subscriber record;
     v_position pgq.position_0;
-    v_tick pgq.tick;
 begin
     select q.queue_id
     into v_queue_id
@@ -32,27 +31,23 @@ begin
         join pgq.consumer as c on c.co_id = s.sub_consumer
         where s.sub_queue = v_queue_id
           and c.co_name = consumer_name
-        for update of s;
+        for no key update of s;
         v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
+        perform pgq._refuse_lost(v_subscriber.sub_key, v_position.pos_lost);
     end if;
 
     if starting = 'earliest' then
-        select min(t.tick_id) into v_tick_id from pgq.tick as t where t.tick_queue = v_queue_id;
-    elsif starting = 'latest' then
+        v_tick := pgq._tick_after(v_queue_id, 0);
+    elsif starting <> 'latest' then
+        v_tick := pgq._find_tick(v_queue_id, starting::bigint);
+    elsif v_position.pos_last_tick is not null then
         -- A registered consumer stands where 'latest' was when it was asked first. Asked again, after a
         -- crash before the first commit, the answer must be the same.
-        select coalesce(v_position.pos_last_tick, max(t.tick_id))
-        into v_tick_id
-        from pgq.tick as t
-        where t.tick_queue = v_queue_id;
+        return v_position.pos_last_tick;
     else
-        select t.tick_id
-        into v_tick_id
-        from pgq.tick as t
-        where t.tick_queue = v_queue_id
-          and t.tick_id = starting::bigint;
+        v_tick := pgq._last_tick(v_queue_id);
     end if;
-    if v_tick_id is null then
+    if v_tick.tick_id is null then
         raise exception using
             errcode = 'PQ004',
             message = format('event log %L keeps no tick %s', queue_name, starting),
@@ -60,20 +55,10 @@ begin
     end if;
 
     -- Asked for a place before its own, a consumer goes back, so that what it is about to read stays.
-    if v_position.pos_last_tick > v_tick_id then
-        v_tick := pgq._find_tick(v_queue_id, v_tick_id);
-        v_position.pos_last_tick := v_tick.tick_id;
-        v_position.pos_last_time := v_tick.tick_time;
-        v_position.pos_last_seq := v_tick.tick_event_seq;
-        v_position.pos_last_snapshot := v_tick.tick_snapshot;
-        v_position.pos_batch := null;
-        v_position.pos_next_tick := null;
-        v_position.pos_next_time := null;
-        v_position.pos_next_seq := null;
-        v_position.pos_next_snapshot := null;
-        perform pgq._move(v_subscriber.sub_ledger, v_position);
+    if v_position.pos_last_tick > v_tick.tick_id then
+        perform pgq._move(v_subscriber.sub_ledger, pgq._at_tick(v_position, v_tick));
     end if;
-    return v_tick_id;
+    return v_tick.tick_id;
 end;
 $$;
 

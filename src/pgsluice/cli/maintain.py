@@ -1,0 +1,129 @@
+"""`pgsluice maintain`: ticks, rotation, retries, and the rest of what queues and logs need."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import asdict
+from importlib import resources
+
+import click
+from psycopg_pool import ConnectionPool
+
+from pgsluice.cli.main import EXIT_DIFFERENCE
+from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.queue_shared import show
+from pgsluice.cli.signals import stop_on_signals
+from pgsluice.client import MaintenanceStep
+from pgsluice.connection import Target, connect, resolve
+from pgsluice.worker import Maintenance, Ticker
+
+
+@click.command(short_help="Tick logs, and keep queues and logs in order.")
+@click.option(
+    "--once", is_flag=True, help="Do all there is to do now, and end: for cron, every minute."
+)
+@click.option(
+    "--print-cron",
+    is_flag=True,
+    help="Print the statements that let pg_cron do it in the server, and end. Connects to nothing.",
+)
+@click.option(
+    "--tick-min-ms",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="How often to look for new events while they arrive: so long, at most, one waits for its tick.",
+)
+@click.option(
+    "--tick-max-ms",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="How often to look when none has arrived for long.",
+)
+@click.option(
+    "--period-s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="How often to rotate logs and to do the rest: partitions, retention, deduplication keys.",
+)
+@json_option
+@dsn_option
+def maintain(
+    once: bool,
+    print_cron: bool,
+    tick_min_ms: int,
+    tick_max_ms: int,
+    period_s: float,
+    as_json: bool,
+    dsn: str | None,
+) -> None:
+    """Tick event logs, rotate them, let events come again, make the next partitions, drop what is old.
+
+    Runs until it is interrupted, in one process or in several, also beside pgqd and pg_cron; prints what it did, ticks
+    left out. Waits for nobody: what is in use is left to a later round. With --once, exit code 1 says that something
+    was given up, as it is in use or not ours.
+    """
+    if print_cron:
+        click.echo(
+            resources.files("pgsluice").joinpath("sql", "cron.sql").read_text(encoding="utf-8"),
+            nl=False,
+        )
+        return
+    if tick_min_ms > tick_max_ms:
+        raise click.UsageError("--tick-min-ms is above --tick-max-ms")
+    target = resolve(dsn)
+    connect(target).close()  # fails at once, and says where, when there is nobody to connect to
+    if once:
+        _maintain_once(target, as_json)
+        return
+    # One connection for the ticks: nothing else may keep them waiting.
+    with ConnectionPool(target.conninfo, min_size=2, max_size=2, open=True) as pool:
+        ticker = Ticker(pool, period_min_s=tick_min_ms / 1000, period_max_s=tick_max_ms / 1000)
+        maintenance = Maintenance(
+            pool, period_s=period_s, report=lambda step: _say(step, as_json=as_json)
+        )
+        _run_all(ticker.run, maintenance.run)
+
+
+def _maintain_once(target: Target, as_json: bool) -> None:
+    done: list[MaintenanceStep] = []
+    with ConnectionPool(target.conninfo, min_size=1, max_size=1, open=True) as pool:
+        # First what comes again, so that this tick covers it.
+        left = Maintenance(pool, report=done.append).run_once()
+        done += (
+            MaintenanceStep("tick", tick.queue_name, True, f"tick {tick.tick_id}")
+            for tick in Ticker(pool).run_once()
+        )
+    show([*done, *left], as_json, empty="nothing to do")
+    if left:
+        sys.exit(EXIT_DIFFERENCE)
+
+
+def _run_all(*runs: Callable[[threading.Event], None]) -> None:
+    """Run these side by side until one fails, or a signal stops them all."""
+    with stop_on_signals() as stop, ThreadPoolExecutor(len(runs)) as threads:
+        futures = [threads.submit(run, stop) for run in runs]
+        try:
+            # In steps: a wait without an end is one that a signal cannot end.
+            while not stop.is_set() and not any(future.done() for future in futures):
+                wait(futures, timeout=0.1, return_when=FIRST_COMPLETED)
+        finally:
+            stop.set()
+        for future in futures:
+            future.result()
+
+
+def _say(step: MaintenanceStep, *, as_json: bool) -> None:
+    fields = asdict(step)
+    if as_json:
+        click.echo(json.dumps(fields, ensure_ascii=False))
+    else:
+        click.echo(
+            " ".join(str(fields[name]) for name in ("task", "queue_name", "detail") if fields[name])
+        )

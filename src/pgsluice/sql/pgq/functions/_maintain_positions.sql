@@ -1,0 +1,74 @@
+-- A ledger grows by a row for each move. When it is large its subscribers go over to the other one, each with its newest move,
+-- and once nobody points at it, it is emptied. Nothing here waits: a subscriber that is locked, because it is about to move or
+-- works on a batch, is left for the next call; until then the large ledger takes space, but hardly time.
+--
+-- 8 MB are some 50,000 moves: seldom enough that going over costs nothing, and small enough to stay in memory.
+create or replace function pgq._maintain_positions(i_bytes_max bigint default 8388608)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_subscribers_max constant integer := 1000; -- a call; the next one goes on
+    v_from integer;
+    v_sub_key integer;
+    v_ledger text;
+    v_moved integer := 0;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('cannot maintain positions in a %s transaction', current_setting('transaction_isolation')),
+            detail = 'It may not see the last move of a consumer, and would carry the one before it over.',
+            hint = 'run the maintenance in a READ COMMITTED transaction';
+    end if;
+
+    -- If both are large, one of them is only held up by somebody: the one with fewer subscribers.
+    select l.number
+    into v_from
+    from (values (0), (1)) as l (number)
+    where pg_relation_size(format('pgq.position_%s', l.number)::regclass) >= i_bytes_max
+    order by (select count(*) from pgq.subscriber as s where s.sub_ledger = l.number) desc
+    limit 1;
+    for v_sub_key in
+        select s.sub_key
+        from pgq.subscriber as s
+        where s.sub_ledger = v_from
+        order by s.sub_key
+        limit v_subscribers_max
+        for no key update skip locked
+    loop
+        -- Read after the lock. The copy has the next number, as any move, so that it is newer than what the other ledger may
+        -- still have of this subscriber.
+        perform pgq._move(1 - v_from, pgq._position(v_sub_key, v_from));
+        update pgq.subscriber as s set sub_ledger = 1 - v_from where s.sub_key = v_sub_key;
+        v_moved := v_moved + 1;
+    end loop;
+
+    for v_ledger in
+        select format('position_%s', l.number)
+        from (values (0), (1)) as l (number)
+        where pg_relation_size(format('pgq.position_%s', l.number)::regclass) >= i_bytes_max
+          and not exists (select from pgq.subscriber as s where s.sub_ledger = l.number)
+    loop
+        begin
+            execute format('lock table pgq.%I in access exclusive mode nowait', v_ledger);
+            -- Asked again under the lock: a registration may have been committed just before it.
+            perform from pgq.subscriber as s where format('position_%s', s.sub_ledger) = v_ledger;
+            if not found then
+                execute format('truncate pgq.%I', v_ledger);
+            end if;
+        exception
+            when lock_not_available then
+                null; -- somebody reads it; the next call tries again
+        end;
+    end loop;
+    return v_moved;
+end;
+$$;
+
+comment on function pgq._maintain_positions(bigint) is
+    'Empty a ledger of positions that is large, after moving its subscribers to the other; returns how many were moved.';
+revoke execute on function pgq._maintain_positions(bigint) from public;
+grant execute on function pgq._maintain_positions(bigint) to pgq_admin, sluice_admin;

@@ -1,0 +1,38 @@
+create or replace function pgq._refuse_lost(i_sub_key integer, i_reason text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_of record;
+begin
+    if i_reason is null then
+        return;
+    end if;
+    select q.queue_name, c.co_name, main.co_name as main_name
+    into v_of
+    from pgq.subscriber as s
+    join pgq.queue as q on q.queue_id = s.sub_queue
+    join pgq.consumer as c on c.co_id = s.sub_consumer
+    left join pgq.subscriber as m on m.sub_key = s.sub_main
+    left join pgq.consumer as main on main.co_id = m.sub_consumer
+    where s.sub_key = i_sub_key;
+    raise exception using
+        errcode = 'PQ006',
+        message = format('position of consumer %s on queue %s was given up: %s', v_of.co_name, v_of.queue_name, i_reason),
+        detail = 'Events that it has not read may be gone.',
+        hint = case
+            when v_of.main_name is null then
+                format('choose a tick with pgq.register_consumer_at(%L, %L, …), or unregister and register it', v_of.queue_name, v_of.co_name)
+            else format(
+                'remove the subconsumer with pgq_coop.unregister_subconsumer(%L, %L, %L, 1)',
+                v_of.queue_name, v_of.main_name, substr(v_of.co_name, length(v_of.main_name) + 2)
+            )
+        end;
+end;
+$$;
+
+comment on function pgq._refuse_lost(integer, text) is
+    'Raise if a subscriber''s position was given up; the reason is null when it was not.';
+revoke execute on function pgq._refuse_lost(integer, text) from public;
+grant execute on function pgq._refuse_lost(integer, text) to pgq_admin, sluice_admin;

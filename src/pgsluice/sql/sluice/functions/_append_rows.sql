@@ -1,0 +1,34 @@
+-- Security definer: who takes a snapshot reads the table with rights of its own, and needs none on the log's sequence.
+create or replace function sluice._append_rows(
+    queue_name text, schema_name text, table_name text, key_columns text[], contents json[]
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_target record;
+begin
+    v_target := sluice._capture_target(queue_name);
+    execute format(
+        'insert into pgq.%I (ev_id, ev_time, ev_type, ev_data, ev_extra1)
+         select nextval($1), now(), ''r'',
+             json_build_object(''op'', ''r'', ''before'', null, ''after'', r.content, ''source'', $2, ''ts_ms'', $3),
+             $4
+         from unnest($5) with ordinality as r (content, position)
+         order by r.position',
+        v_target.event_table
+    )
+    using v_target.event_seq,
+        sluice._capture_source(schema_name, table_name, key_columns),
+        (extract(epoch from clock_timestamp()) * 1000)::bigint,
+        format('%s.%s', schema_name, table_name),
+        contents;
+end;
+$$;
+
+comment on function sluice._append_rows(text, text, text, text[], json[]) is
+    'Append rows of a captured table as they are, op r, in this order.';
+revoke execute on function sluice._append_rows(text, text, text, text[], json[]) from public;
+grant execute on function sluice._append_rows(text, text, text, text[], json[]) to pgq_admin, sluice_admin;

@@ -1,0 +1,41 @@
+-- The transaction takes its id first and chooses the table then, for the reason that pgq.insert_event_raw gives.
+create or replace function sluice._capture_target(queue_name text, out event_table text, out event_seq regclass)
+returns record
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue record;
+begin
+    perform pg_current_xact_id();
+    if current_setting('transaction_isolation') <> 'read committed' then
+        -- The snapshot may be older than the last rotation, and show the table before it. Locking the row is refused then.
+        perform from pgq.queue as q where q.queue_name = _capture_target.queue_name for share;
+    end if;
+    select q.queue_id, q.queue_cur_table, q.queue_event_seq, q.queue_disable_insert
+    into v_queue
+    from pgq.queue as q
+    where q.queue_name = _capture_target.queue_name;
+    if not found then
+        raise exception using
+            errcode = 'PQ001',
+            message = format('event log %L does not exist', queue_name),
+            detail = 'Changes of this table are captured into it.',
+            hint = format('create it with pgq.create_queue(%L), or stop the capture with sluice.drop_capture', queue_name);
+    end if;
+    if v_queue.queue_disable_insert and current_setting('session_replication_role') <> 'replica' then
+        raise exception using
+            errcode = 'PQ004',
+            message = 'Insert into queue disallowed',
+            detail = format('The event log %L is closed for events, and changes of this table are captured into it.', queue_name),
+            hint = 'set queue_disable_insert to false in pgq.queue, or stop the capture with sluice.drop_capture';
+    end if;
+    event_table := format('event_%s_%s', v_queue.queue_id, v_queue.queue_cur_table);
+    event_seq := v_queue.queue_event_seq::regclass;
+end;
+$$;
+
+comment on function sluice._capture_target(text) is
+    'The table and the sequence of a log that this transaction appends events with.';
+revoke execute on function sluice._capture_target(text) from public;
+grant execute on function sluice._capture_target(text) to pgq_admin, sluice_admin;

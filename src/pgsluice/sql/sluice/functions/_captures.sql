@@ -1,0 +1,38 @@
+-- Triggers know all: there is no table of captures that could differ from them.
+create or replace function sluice._captures()
+returns table (
+    source_table oid, trigger_table oid, trigger_name name, operation text, queue_name text, options jsonb, enabled boolean
+)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+    select coalesce(pg_partition_root(t.tgrelid)::oid, t.tgrelid), t.tgrelid, t.tgname,
+        case
+            when t.tgtype & 4 > 0 then 'insert'
+            when t.tgtype & 16 > 0 then 'update'
+            when t.tgtype & 8 > 0 then 'delete'
+            else 'truncate'
+        end,
+        convert_from(substring(t.tgargs from 1 for a.first_bytes), getdatabaseencoding()),
+        case t.tgnargs
+            when 1 then '{}' -- made when there were no options
+            else convert_from(
+                substring(t.tgargs from a.first_bytes + 2 for octet_length(t.tgargs) - a.first_bytes - 2),
+                getdatabaseencoding()
+            )::jsonb
+        end,
+        t.tgenabled in ('O', 'A')
+    from pg_trigger as t
+    -- The arguments stand one after the other, each with a zero byte at its end.
+    cross join lateral (select position('\x00'::bytea in t.tgargs) - 1) as a (first_bytes)
+    where t.tgfoid = 'sluice.capture_changes()'::regprocedure;
+end;
+$$;
+
+comment on function sluice._captures() is
+    'Every trigger of every capture: the table that is captured, the table that has it, and what it was made with.';
+revoke execute on function sluice._captures() from public;
+grant execute on function sluice._captures() to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

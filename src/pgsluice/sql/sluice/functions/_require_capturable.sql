@@ -1,0 +1,45 @@
+create or replace function sluice._require_capturable(source_table regclass)
+returns void
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_relation record;
+    v_reason text;
+begin
+    select c.relkind, c.relispartition, c.relnamespace
+    into v_relation
+    from pg_class as c
+    where c.oid = source_table;
+    v_reason := case
+        when not found then 'It does not exist.'
+        when v_relation.relkind not in ('r', 'p') then 'It is no table.'
+        when v_relation.relnamespace = 'pgq'::regnamespace then 'It is part of the event log itself.'
+        when v_relation.relispartition then 'It is a partition, and most of its changes are made through its root.'
+        -- A statement on a parent changes rows of its children too, and only the triggers of the parent see it.
+        when v_relation.relkind = 'r'
+            and exists (select from pg_inherits as i where source_table in (i.inhparent, i.inhrelid))
+            then 'It inherits or is inherited from: changes made through the one are not seen by triggers of the other.'
+        when exists (
+            select
+            from pg_partition_tree(source_table) as p
+            join pg_class as c on c.oid = p.relid
+            where c.relkind = 'f'
+        )
+            then 'One of its partitions is a foreign table, whose changes no trigger can collect.'
+    end;
+    if v_reason is not null then
+        raise exception using
+            errcode = 'PQ007',
+            message = format('%s cannot be captured', source_table),
+            detail = v_reason,
+            hint = 'capture a table of its own, or the root of its partitions';
+    end if;
+end;
+$$;
+
+comment on function sluice._require_capturable(regclass) is
+    'Refuse a relation whose changes statement triggers cannot all see.';
+revoke execute on function sluice._require_capturable(regclass) from public;
+grant execute on function sluice._require_capturable(regclass) to pgq_admin, sluice_admin;

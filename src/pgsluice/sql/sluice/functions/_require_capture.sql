@@ -1,0 +1,48 @@
+create or replace function sluice._require_capture(source_table regclass, queue_name text)
+returns jsonb
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_options jsonb;
+begin
+    if source_table is null or queue_name is null then
+        raise exception using
+            errcode = '22004',
+            message = 'table or event log is null',
+            hint = 'name a captured table and its event log';
+    end if;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('cannot take a snapshot of %s in a %s transaction', source_table, current_setting('transaction_isolation')),
+            detail = 'Rows that were changed since the transaction began could not be locked.',
+            hint = 'take it in a READ COMMITTED transaction';
+    end if;
+    select c.options
+    into v_options
+    from sluice.list_captures(_require_capture.queue_name) as c
+    where c.source_table = _require_capture.source_table
+      and c.enabled;
+    if not found then
+        raise exception using
+            errcode = 'PQ007',
+            message = format('%s is not captured into event log %L', source_table, queue_name),
+            detail = 'A snapshot makes sense among the changes only, so they must be captured before it begins.',
+            hint = format('call sluice.capture(%L, %L) first; its triggers must be enabled', source_table, queue_name);
+    end if;
+    -- A reader that sees a part of the rows would not know.
+    if row_security_active(source_table) then
+        raise exception using
+            errcode = '42501',
+            message = format('row-level security hides rows of %s from %I', source_table, current_user),
+            hint = 'take the snapshot as a role that bypasses it';
+    end if;
+    return v_options;
+end;
+$$;
+
+comment on function sluice._require_capture(regclass, text) is
+    'The options that a table is captured with into a log; refuse what no snapshot can be taken of.';
+revoke execute on function sluice._require_capture(regclass, text) from public;
+grant execute on function sluice._require_capture(regclass, text) to pgq_admin, sluice_admin;

@@ -1,0 +1,108 @@
+/*
+ * The rows that a captured table has, as events among those of its changes: whoever applies them in the order of the
+ * log, from before the first on, ends with the table. Writers go on meanwhile.
+ *
+ * Why that is so. A row is written to the log while it is locked against change, in the transaction that holds the lock:
+ *   - Who changed the row before has committed, so the row is what it made of it. Its event has a lower ev_id, taken
+ *     before that commit, and is in the same batch or an earlier one.
+ *   - Who changes it later gets it after the commit of this, and takes its ev_id then: higher, and in the same batch or
+ *     a later one.
+ * A row that this does not see, or that leaves the chunk while it waits, was changed by somebody whose event is in the log: the
+ * triggers were in force for every writer before the first row was read, see sluice.capture. That holds for rows that
+ * appear behind the cursor, change their key, or go by TRUNCATE, which waits for this transaction or is waited for.
+ *
+ * The ids are drawn by sluice._append_rows, a statement after the one that locks.
+ *
+ * Who waits for a row while holding others can deadlock with writers, and it may be the writer who dies. So this waits
+ * for the first row of the chunk only, when it holds none, and ends the chunk before the next one that somebody holds.
+ *
+ * Calls: sluice._captures, sluice._capture_shape, sluice._append_rows. Reads: the table, in the order of its key.
+ */
+create or replace function sluice.capture_snapshot(
+    source_table regclass, queue_name text, after_key jsonb default null, qty integer default 1000
+)
+returns jsonb
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+set datestyle = 'ISO'
+set intervalstyle = 'iso_8601'
+set bytea_output = 'hex'
+set extra_float_digits = 1
+set lc_monetary = 'C'
+as $$
+declare
+    v_options jsonb;
+    v_shape record;
+    v_walk record;
+    v_first jsonb;
+    v_locked boolean;
+    v_contents json[];
+    v_last jsonb;
+begin
+    v_options := sluice._require_capture(source_table, queue_name);
+    if qty is null or qty < 1 then
+        raise exception using
+            errcode = '22023',
+            message = format('qty is %s', coalesce(qty::text, 'null')),
+            hint = 'take at least one row in a call';
+    end if;
+    v_shape := sluice._capture_shape(source_table, v_options);
+    v_walk := sluice._capture_walk(source_table, v_shape.key_columns, after_key);
+    if v_walk.key_sql is null then
+        perform sluice._capture_whole(source_table, queue_name, v_options);
+        return null;
+    end if;
+
+    -- The first row, by its key: while this waits, the row may go or get another key, and is looked for again.
+    loop
+        execute format(
+            'select %s from %s as r where $1 is null or %s order by %s limit 1',
+            v_walk.key_json_sql, source_table, v_walk.after_sql, v_walk.key_sql
+        )
+        using after_key
+        into v_first;
+        if v_first is null then
+            return null;
+        end if;
+        execute format('select true from %s as r where %s for share', source_table, v_walk.equal_sql)
+        using v_first
+        into v_locked;
+        exit when v_locked;
+    end loop;
+
+    execute format(
+        'with wanted as materialized (
+             select %1$s as key, row_number() over (order by %2$s) as position
+             from %3$s as r
+             where %4$s
+             order by %2$s
+             limit $2
+         ), held as materialized (
+             select %1$s as key, (select row_to_json(c.*) from (select %5$s) as c) as content
+             from %3$s as r
+             where %4$s
+             order by %2$s
+             limit $2
+             for share skip locked
+         ), chunk as (
+             select w.position, w.key, h.content, bool_and(h.key is not null) over (order by w.position) as unbroken
+             from wanted as w
+             left join held as h using (key)
+         )
+         select array_agg(c.content order by c.position), (array_agg(c.key order by c.position desc))[1]
+         from chunk as c
+         where c.unbroken',
+        v_walk.key_json_sql, v_walk.key_sql, source_table, v_walk.from_sql, v_shape.columns_sql
+    )
+    using v_first, qty
+    into strict v_contents, v_last;
+    perform sluice._append_rows(queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_contents);
+    return v_last;
+end;
+$$;
+
+comment on function sluice.capture_snapshot(regclass, text, jsonb, integer) is
+    'Append the next rows of a captured table as they are, op r, at most qty behind after_key in the order of the key; returns the last key, null when there were no more. Commit after each call. A table without a key is taken whole, and cannot be written to until the commit.';
+revoke execute on function sluice.capture_snapshot(regclass, text, jsonb, integer) from public;
+grant execute on function sluice.capture_snapshot(regclass, text, jsonb, integer) to pgq_admin, sluice_admin;

@@ -1,0 +1,21 @@
+create or replace function sluice.list_captures(i_queue_name text default null)
+returns table (source_table regclass, queue_name text, options jsonb, operations text[], enabled boolean)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+    select c.source_table::regclass, c.queue_name, c.options,
+        array_agg(distinct c.operation order by c.operation), bool_and(c.enabled)
+    from sluice._captures() as c
+    where i_queue_name is null or c.queue_name = i_queue_name
+    group by c.source_table, c.queue_name, c.options
+    order by c.queue_name, c.source_table::regclass::text;
+end;
+$$;
+
+comment on function sluice.list_captures(text) is
+    'Captured tables with their log, options and operations, of one log or of all; enabled: none of the triggers is disabled.';
+revoke execute on function sluice.list_captures(text) from public;
+grant execute on function sluice.list_captures(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

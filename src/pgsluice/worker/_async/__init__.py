@@ -1,0 +1,1 @@
+"""Workers, written by hand: change these, then `make generate`."""

@@ -1,0 +1,122 @@
+"""Keeps queues and logs in order: partitions, retention, rotation, events that come again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from psycopg_pool import ConnectionPool
+
+from pgsluice.client import EventLog, MaintenanceStep, WorkQueue
+from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
+
+Report = Callable[[MaintenanceStep], None]
+
+_log = logging.getLogger(__name__)
+_RECONNECT_DELAY_MAX_S = 30.0
+# Of one duty in a row; what is left then comes with the next period.
+_ROUNDS_MAX = 1_000
+
+
+class Maintenance:
+    """Do the work that queues and logs need now and then. Any number of processes may run one.
+
+    Nothing here waits long for a lock: what is in use is left to a later round.
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool[Any],
+        *,
+        period_s: float = 10.0,
+        retry_period_s: float = 1.0,
+        report: Report | None = None,
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            pool: Gives one connection at a time, of a role that may maintain (`sluice_admin`).
+            period_s: Seconds between two rounds of partitions, retention, deduplication keys and rotation, more than 0.
+            retry_period_s: Seconds between two looks for events that are to come again now, more than 0.
+            report: Called with each thing that was done.
+        """
+        if not (period_s > 0 and retry_period_s > 0):
+            raise ArgumentError(
+                f"period_s is {period_s} and retry_period_s {retry_period_s}; use more than 0 seconds"
+            )
+        self._queue = WorkQueue(pool)
+        self._events = EventLog(pool)
+        self._period_s = period_s
+        self._retry_period_s = retry_period_s
+        self._report = report or (lambda _step: None)
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until `stop` is set. A lost connection is waited out, with growing delays.
+
+        Raises:
+            SluiceError: What waiting does not mend, such as a role that may not maintain.
+        """
+        delay_s = 0.0
+        round_at_s = 0.0
+        while not stop.is_set():
+            try:
+                self._retry(stop)
+                if time.monotonic() >= round_at_s:
+                    self._rotate()
+                    self._maintain(stop)
+                    round_at_s = time.monotonic() + self._period_s
+                delay_s = 0.0
+                stop.wait(min(self._retry_period_s, max(0.0, round_at_s - time.monotonic())))
+            except (ConnectionFailedError, RetryableError) as error:
+                delay_s = min(_RECONNECT_DELAY_MAX_S, max(0.1, delay_s * 2))
+                _log.warning("maintenance: %s; again in %.1f s", error, delay_s)
+                stop.wait(delay_s)
+
+    def run_once(self) -> list[MaintenanceStep]:
+        """Do all there is to do now.
+
+        Returns:
+            What was given up for now, as it is in use or not ours. What was done is reported.
+
+        Raises:
+            SluiceError: The server failed.
+        """
+        stop = threading.Event()
+        self._retry(stop)
+        self._rotate()
+        return self._maintain(stop)
+
+    def _retry(self, stop: threading.Event) -> None:
+        """Move events that are due back into their logs."""
+        moved = 0
+        for _ in range(_ROUNDS_MAX):
+            step = self._events.maint_retry_events()
+            moved += step
+            if step == 0 or stop.is_set():
+                break
+        if moved:
+            self._report(MaintenanceStep("retry", None, True, f"{moved} events come again"))
+
+    def _rotate(self) -> None:
+        for step in self._events.rotate():
+            if step.action != "kept":
+                self._report(
+                    MaintenanceStep(
+                        "rotate", step.queue_name, True, f"segment {step.segment} {step.action}"
+                    )
+                )
+
+    def _maintain(self, stop: threading.Event) -> list[MaintenanceStep]:
+        left: list[MaintenanceStep] = []
+        for _ in range(_ROUNDS_MAX):
+            steps = self._queue.maintain()
+            left = [step for step in steps if not step.done]
+            for step in steps:
+                if step.done:
+                    self._report(step)
+            if len(left) == len(steps) or stop.is_set():
+                break
+        return left

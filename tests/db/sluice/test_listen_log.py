@@ -1,0 +1,46 @@
+"""sluice.listen_log: the session hears of each tick of a log."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from support import rows, value
+
+
+def channels(connection):
+    return [name for (name,) in rows(connection, "select * from pg_listening_channels()")]
+
+
+def test_it_listens_to_the_channel_of_the_log(log):
+    channel = value(log, "select sluice.listen_log('log')")
+
+    assert channel == value(log, "select sluice.log_channel('log')")
+    assert channels(log) == [channel]
+
+
+def test_it_takes_effect_with_the_commit(log, database):
+    with database.connect(autocommit=False) as connection:
+        connection.execute("select sluice.listen_log('log')")
+        connection.rollback()
+
+        assert channels(connection) == []
+
+
+def test_a_log_that_does_not_exist_is_an_error(log):
+    with pytest.raises(psycopg.Error) as caught:
+        log.execute("select sluice.listen_log('nope')")
+
+    assert caught.value.sqlstate == "PQ001"
+
+
+def test_a_reader_hears_of_each_tick(log, database, role):
+    log.execute(f"grant sluice_reader to {role}")
+    with database.connect(user=role) as reader:
+        channel = value(reader, "select sluice.listen_log('log')")
+        log.execute("select pgq.insert_event('log', 't', 'x')")
+        tick_id = value(log, "select sluice.log_tick('log')")
+
+        (heard,) = reader.notifies(timeout=30, stop_after=1)
+
+    assert (heard.channel, heard.payload) == (channel, str(tick_id))
