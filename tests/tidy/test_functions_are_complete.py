@@ -32,6 +32,7 @@ WITHOUT_CALL = {
     "pgq.maint_rotate_tables_step1": "for PgQ's daemon; ours calls sluice.rotate",
     "pgq.maint_rotate_tables_step2": "for PgQ's daemon; ours calls sluice.rotate",
     "pgq.maint_tables_to_vacuum": "for PgQ's daemon; ours needs none",
+    "sluice.after_restore": "called once, by hand, after a dump was restored",
     "sluice.capture_changes": "the trigger function of sluice.capture",
 }
 IN_CATALOG = """

@@ -42,7 +42,6 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
-from pgsluice.client.segment_records import ConsumerLag, LogPolicy, Segment
 
 __all__ = [
     "ArchiveRetention",
@@ -53,7 +52,6 @@ __all__ = [
     "Capture",
     "ClaimOutcome",
     "ConsumerInfo",
-    "ConsumerLag",
     "ConsumerState",
     "DeadLetter",
     "Event",

@@ -11,7 +11,6 @@ from pgsluice.client._async.batches import AsyncBatches
 from pgsluice.client._async.captures import AsyncCaptures
 from pgsluice.client._async.consumers import AsyncConsumers
 from pgsluice.client._async.cooperation import AsyncCooperation
-from pgsluice.client._async.log_policies import AsyncLogPolicies
 from pgsluice.client._async.producing import AsyncProducing
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._async.ticking import AsyncTicking
@@ -20,13 +19,7 @@ from pgsluice.client.log_records import LogInfo
 
 
 class AsyncEventLog(
-    AsyncBatches,
-    AsyncCaptures,
-    AsyncConsumers,
-    AsyncCooperation,
-    AsyncLogPolicies,
-    AsyncProducing,
-    AsyncTicking,
+    AsyncBatches, AsyncCaptures, AsyncConsumers, AsyncCooperation, AsyncProducing, AsyncTicking
 ):
     """Append events and consume them in batches between ticks.
 
