@@ -58,4 +58,11 @@ def test_a_log_crosses_the_boundary_of_an_epoch(servers):
             )
             == []
         )
-        assert value(connection, "select min(ev_txid)::text::bigint from pgq.event_1") > BOUNDARY
+        connection.execute("select pgq.insert_event('changes', 't', 'd')")
+        assert (
+            value(
+                connection,
+                "select ev_txid::text::bigint from pgq.event_1 order by ev_id desc limit 1",
+            )
+            > BOUNDARY
+        )

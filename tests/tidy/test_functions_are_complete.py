@@ -60,7 +60,6 @@ WITHOUT_CALL = {
     "pgq.tune_storage": "a step of create_queue that PgQ's users call after changing tables",
     "pgq.upgrade_schema": "nothing to do: the installer upgrades",
     "pgq.version": "for pgqd and PgQ's clients, which look for it",
-    "sluice.capture": "set up once, in the migration that makes the table",
     "sluice.capture_changes": "the trigger function of sluice.capture",
 }
 IN_CATALOG = """
