@@ -30,3 +30,55 @@ def consume_all(
         )
         assert value(connection, "select pgq.finish_batch(%s)", batch) == 1
     return batches
+
+
+def error_of(connection: psycopg.Connection, query: str, *parameters: object) -> tuple[str, str]:
+    """The code and message of the error that a statement ends with."""
+    try:
+        connection.execute(query, parameters or None)
+    except psycopg.Error as error:
+        return error.sqlstate or "", error.diag.message_primary or ""
+    raise AssertionError(f"no error from {query}")
+
+
+def give_up(connection: psycopg.Connection, reason: str, consumer: str = "lake") -> None:
+    """Mark a consumer's position as lost, the way rotation does."""
+    connection.execute(
+        """
+        select pgq._move(s.sub_ledger, jsonb_populate_record(
+            pgq._position(s.sub_key, s.sub_ledger), jsonb_build_object('pos_lost', %s::text)))
+        from pgq.subscriber as s join pgq.consumer as c on c.co_id = s.sub_consumer
+        where c.co_name = %s
+        """,
+        (reason, consumer),
+    )
+
+
+def coop_next(
+    connection: psycopg.Connection, member: str, dead_interval: str | None = None
+) -> int | None:
+    """The batch of a member of the group `lake`."""
+    batch = value(
+        connection,
+        "select pgq_coop.next_batch('changes', 'lake', %s, %s::interval)",
+        member,
+        dead_interval,
+    )
+    assert batch is None or isinstance(batch, int)
+    return batch
+
+
+def ids(connection: psycopg.Connection, batch: int | None) -> list[int]:
+    """The ids of a batch's events."""
+    return [
+        ev_id for (ev_id,) in rows(connection, "select ev_id from pgq.get_batch_events(%s)", batch)
+    ]
+
+
+def fall_silent(connection: psycopg.Connection, member: str) -> None:
+    """Let a member have done nothing for an hour."""
+    connection.execute(
+        """update pgq.subscription as s set sub_active = now() - interval '1 hour'
+        from pgq.consumer as c where c.co_id = s.sub_consumer and c.co_name = %s""",
+        (f"lake.{member}",),
+    )

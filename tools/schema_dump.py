@@ -20,7 +20,7 @@ NOISE = re.compile(r"^(\\(un)?restrict .*|-- Dumped (from|by) .*)\n", re.MULTILI
 def main() -> int:
     """Dump with pg_dump, without what differs between two dumps of one schema."""
     with installed_server() as server:
-        schemas = [f"--schema={name}" for name in ("pgmq", "pgq", "sluice")]
+        schemas = [f"--schema={name}" for name in ("pgmq", "pgq", "pgq_coop", "sluice")]
         dump = subprocess.run(
             [server.bin_dir / "pg_dump", "--schema-only", *schemas, "--dbname", server.url()],
             check=True,

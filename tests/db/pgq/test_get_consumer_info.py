@@ -1,5 +1,5 @@
 from support import rows
-from support_log import tick
+from support_log import give_up, tick
 
 COLUMNS = [
     "queue_name",
@@ -19,6 +19,7 @@ def test_position_and_lag(connection, consumer):
     connection.execute(
         "update pgq.tick set tick_time = clock_timestamp() - interval '90 s' where tick_id = 1"
     )
+    connection.execute("select pgq.register_consumer_at('changes', 'lake', 1)")
 
     cursor = connection.execute("select * from pgq.get_consumer_info('changes', 'lake')")
 
@@ -37,3 +38,11 @@ def test_all_consumers_or_those_of_one_log(connection, consumer):
     assert rows(connection, f"{query}()") == [("another", "a"), ("changes", "lake")]
     assert rows(connection, f"{query}('changes')") == [("changes", "lake")]
     assert rows(connection, f"{query}('changes', 'a')") == []
+
+
+def test_a_consumer_whose_position_was_given_up_is_still_listed(connection, consumer):
+    give_up(connection, "more than 1 GB behind")
+
+    assert rows(connection, "select consumer_name, last_tick from pgq.get_consumer_info()") == [
+        ("lake", 1)
+    ]

@@ -63,3 +63,29 @@ def test_one_name_on_two_logs_is_one_consumer(connection, log):
         ("changes", "lake"),
         ("other", "lake"),
     ]
+
+
+def test_ids_have_no_gaps_where_a_name_was_there_already(connection, consumer):
+    for _ in range(3):
+        connection.execute("select pgq.register_consumer('changes', 'lake')")
+    connection.execute("select pgq.register_consumer('changes', 'next')")
+
+    query = "select sub_id, co_id, co_name from pgq.subscription join pgq.consumer on co_id = sub_consumer"
+    assert rows(connection, f"{query} order by 1") == [(1, 1, "lake"), (2, 2, "next")]
+
+
+def test_it_does_not_wait_for_a_session_that_works_on_a_batch(database, connection, consumer):
+    tick(connection)
+    batch = value(connection, "select pgq.next_batch('changes', 'lake')")
+    with database.connect(autocommit=False) as worker:
+        worker.execute("select sluice.hold_batch(%s)", (batch,))
+        connection.execute("set lock_timeout = '1 s'")
+
+        assert value(connection, "select pgq.register_consumer('changes', 'lake')") == 0
+
+
+def test_any_reader_may_register(database, connection, log, role):
+    connection.execute(f"grant pgq_reader to {role}")
+    with database.connect(user=role) as reader:
+        assert value(reader, "select pgq.register_consumer('changes', 'lake')") == 1
+        assert value(reader, "select pgq.unregister_consumer('changes', 'lake')") == 1

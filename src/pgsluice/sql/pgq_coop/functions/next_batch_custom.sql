@@ -35,12 +35,19 @@ declare
     v_next pgq.tick;
     v_batch_id bigint;
 begin
-    v_member := pgq_coop._member(i_queue_name, i_consumer_name, i_subconsumer_name);
-    if v_member.sub_key is null then
-        perform pgq_coop.register_subconsumer(i_queue_name, i_consumer_name, i_subconsumer_name);
+    -- The member is looked for under the main consumer's lock: until then it may be taken for dead and removed.
+    loop
+        select s.* into v_main
+        from pgq.subscriber as s
+        join pgq.queue as q on q.queue_id = s.sub_queue
+        join pgq.consumer as c on c.co_id = s.sub_consumer
+        where q.queue_name = i_queue_name
+          and c.co_name = i_consumer_name
+        for no key update of s;
         v_member := pgq_coop._member(i_queue_name, i_consumer_name, i_subconsumer_name);
-    end if;
-    select s.* into v_main from pgq.subscriber as s where s.sub_key = v_member.sub_main for no key update;
+        exit when v_main.sub_key is not null and v_member.sub_key is not null;
+        perform pgq_coop.register_subconsumer(i_queue_name, i_consumer_name, i_subconsumer_name);
+    end loop;
     select s.* into v_member from pgq.subscriber as s where s.sub_key = v_member.sub_key for no key update skip locked;
     if not found then
         raise exception using

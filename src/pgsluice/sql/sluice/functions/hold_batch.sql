@@ -30,7 +30,7 @@ begin
                 hint = 'leave it to that session; call next_batch again later';
         end if;
     end if;
-    if v_position.pos_batch is distinct from batch_id then
+    if (v_position.pos_batch = batch_id) is not true then
         raise exception using
             errcode = 'PQ003',
             message = 'batch not found',

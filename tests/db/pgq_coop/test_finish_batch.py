@@ -1,0 +1,31 @@
+import pytest
+
+from support import rows, value
+from support_log import coop_next, ids
+
+POSITIONS = "select consumer_name, last_tick, current_batch from pgq.get_consumer_info()"
+
+
+@pytest.mark.parametrize("function", ["pgq_coop.finish_batch", "pgq.finish_batch"])
+def test_the_member_is_idle_again(connection, consumer, function):
+    """Also with the function of a plain consumer: PgQ's clients use either."""
+    batch = coop_next(connection, "one")
+
+    assert value(connection, f"select {function}(%s)", batch) == 1
+    assert rows(connection, POSITIONS) == [("lake", 2, None), ("lake.one", None, None)]
+    assert ids(connection, coop_next(connection, "one")) == [2]
+
+
+def test_what_is_no_members_open_batch_is_0_and_a_warning(connection, consumer):
+    main = value(connection, "select pgq.next_batch('changes', 'lake')")
+    warnings = []
+    connection.add_notice_handler(lambda d: warnings.append((d.severity, d.message_primary)))
+
+    for batch in (4711, main, None):
+        assert value(connection, "select pgq_coop.finish_batch(i_batch_id => %s)", batch) == 0
+
+    assert warnings == [
+        ("WARNING", f"coop_finish_batch: batch {shown} not found")
+        for shown in ("4711", str(main), "<NULL>")
+    ]
+    assert value(connection, "select pgq.finish_batch(%s)", main) == 1
