@@ -20,6 +20,13 @@ def value(connection: psycopg.Connection, query: str, *parameters: object) -> ob
     return rows(connection, query, *parameters)[0][0]
 
 
+def replace_in(connection: psycopg.Connection, function: str, old: str, new: str) -> None:
+    """Plant a bug or a gate: change one place in the text of a function of this test's database."""
+    source = value(connection, "select pg_get_functiondef(%s::regprocedure)", function)
+    assert source.count(old) == 1, f"{function} has {source.count(old)} times {old!r}"
+    connection.execute(source.replace(old, new))
+
+
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 30.0) -> None:
     """Wait for a condition; fail with what was waited for."""
     end = time.monotonic() + deadline_s

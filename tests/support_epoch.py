@@ -16,7 +16,7 @@ LEFT = 250  # transactions until the next epoch
 
 def run_as_owner(server: EmbeddedServer, *command: str) -> str:
     """Run a program of the server's version as the user whose files its data are."""
-    owner = os.stat(server.data)
+    owner = server.data.stat()
     as_owner = {"user": owner.st_uid, "group": owner.st_gid} if os.geteuid() == 0 else {}
     return subprocess.run(
         [Path(server.bin_dir) / command[0], *command[1:]],
@@ -45,7 +45,7 @@ def go_to_the_end_of_an_epoch(server: EmbeddedServer) -> None:
     # pg_resetwal leaves it to us to have a page of the commit log for that id.
     segment = server.data / "pg_xact" / f"{next_id // (32768 * 32):04X}"
     segment.write_bytes(bytes(32 * 8192))
-    owner = os.stat(server.data)
+    owner = server.data.stat()
     os.chown(segment, owner.st_uid, owner.st_gid)
     run_as_owner(
         server,

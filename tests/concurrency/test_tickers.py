@@ -7,7 +7,7 @@ import threading
 import psycopg
 import pytest
 
-from support import rows, value, wait_for_lock
+from support import replace_in, rows, value, wait_for_lock
 from support_log import consume_all, tick
 
 LOCK = "if not pg_try_advisory_xact_lock(v_lock_class, v_queue.queue_id) then"
@@ -29,16 +29,14 @@ def rewrite_ticker(connection, *, locked):
     The gate stands in the statement whose snapshot becomes the tick, after that snapshot was taken and before the
     tick has its number: there a ticker can be overtaken.
     """
-    source = value(connection, "select pg_get_functiondef('pgq.ticker(text)'::regprocedure)")
-    assert source.count(LOCK) == 1
-    assert source.count("nextval(v_queue.queue_tick_seq::regclass)") == 1
-    source = source.replace(
-        "nextval(v_queue.queue_tick_seq::regclass)",
-        f"(select nextval(v_queue.queue_tick_seq::regclass) from pg_advisory_xact_lock_shared({GATE}) as gate)",
+    replace_in(
+        connection,
+        "pgq._take_tick(integer)",
+        "nextval($2::regclass)",
+        f"(select nextval($2::regclass) from pg_advisory_xact_lock_shared({GATE}) as gate)",
     )
     if not locked:
-        source = source.replace(LOCK, "if false then")
-    connection.execute(source)
+        replace_in(connection, "pgq.ticker(text)", LOCK, "if false then")
 
 
 def overtake(database, connection):

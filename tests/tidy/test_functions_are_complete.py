@@ -28,6 +28,11 @@ WITHOUT_CALL = {
     "pgmq.validate_routing_key": "a step of sending that PGMQ's users call in their SQL",
     "pgmq.validate_topic_pattern": "a step of bind_topic that PGMQ's users call in their SQL",
     "pgq.insert_event_raw": "for triggers and loaders in the database; clients use insert_event",
+    "pgq.maint_operations": "for PgQ's daemon; ours calls sluice.rotate",
+    "pgq.maint_rotate_tables_step1": "for PgQ's daemon; ours calls sluice.rotate",
+    "pgq.maint_rotate_tables_step2": "for PgQ's daemon; ours calls sluice.rotate",
+    "pgq.maint_tables_to_vacuum": "for PgQ's daemon; ours needs none",
+    "sluice.after_restore": "called once, by hand, after a dump was restored",
     "sluice.capture_changes": "the trigger function of sluice.capture",
 }
 IN_CATALOG = """

@@ -60,6 +60,6 @@ def test_transaction_ids_are_64_bits_wide_everywhere(connection, log):
         """select distinct format_type(a.atttypid, a.atttypmod) from pg_attribute as a
            join pg_class as c on c.oid = a.attrelid
            where c.relnamespace = 'pgq'::regnamespace and a.attnum > 0
-             and a.attname in ('ev_txid', 'queue_switch_step1', 'queue_switch_step2', 'tick_snapshot') order by 1""",
+             and c.relkind = 'r' and a.attname in ('ev_txid', 'queue_switch_step1', 'queue_switch_step2', 'tick_snapshot') order by 1""",
     )
     assert types == [("pg_snapshot",), ("xid8",)]

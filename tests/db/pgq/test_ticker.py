@@ -148,3 +148,61 @@ def test_all_logs_are_not_ticked_from_an_old_snapshot(connection, log):
 
     with pytest.raises(psycopg.Error, match="cannot tick in a repeatable read transaction"):
         connection.execute("select pgq.ticker()")
+
+
+@pytest.fixture
+def copied_log(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("select pgq.set_queue_config('changes', 'external_ticker', 'true')")
+
+
+EXTERNAL = "select pgq.ticker('changes', %s, '2020-01-01 00:00+00', %s)"
+
+
+def test_a_tick_from_outside_is_stored_as_it_is_and_moves_the_numbers(connection, copied_log):
+    assert value(connection, EXTERNAL, 5, 100) == 5
+
+    stored = rows(
+        connection,
+        "select tick_id, tick_time = '2020-01-01 00:00+00', tick_event_seq from pgq.tick_1 order by 1",
+    )
+    assert stored[1] == (5, True, 100)
+    assert value(connection, "select last_value from pgq.event_1_tick_seq") == 5
+    assert value(connection, "select last_value from pgq.event_1_id_seq") == 100
+    # Numbers go forward only.
+    assert value(connection, EXTERNAL, 6, 90) == 6
+    assert value(connection, "select last_value from pgq.event_1_id_seq") == 100
+
+
+@pytest.mark.parametrize("tick_id", [5, 4, 1])
+def test_a_tick_from_outside_that_is_not_after_the_last_is_refused(connection, copied_log, tick_id):
+    connection.execute(EXTERNAL, (5, 100))
+    with pytest.raises(psycopg.Error, match="is not after its last tick, 5") as caught:
+        connection.execute(EXTERNAL, (tick_id, 100))
+    assert caught.value.sqlstate == "PQ004"
+
+
+def test_ticks_from_outside_wait_for_each_other(database, connection, copied_log):
+    with database.connect(autocommit=False) as other:
+        other.execute(EXTERNAL, (5, 100))
+        connection.execute("set lock_timeout = '100 ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            connection.execute(EXTERNAL, (6, 100))
+
+
+@pytest.mark.parametrize("column", ["queue_ticker_paused = true", "queue_external_ticker = false"])
+def test_a_tick_from_outside_needs_a_log_for_it(connection, copied_log, column):
+    connection.execute(f"update pgq.queue set {column}")
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(EXTERNAL, (5, 100))
+    assert (caught.value.sqlstate, caught.value.diag.message_primary) == (
+        "PQ004",
+        "queue not found or ticker disabled: changes",
+    )
+
+
+@pytest.mark.parametrize("arguments", [(None, 100), (5, None)])
+def test_a_tick_from_outside_is_complete(connection, copied_log, arguments):
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(EXTERNAL, arguments)
+    assert caught.value.sqlstate == "22004"

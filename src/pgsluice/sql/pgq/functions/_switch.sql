@@ -26,13 +26,18 @@ begin
         end;
         v_next := (select max(s.number) + 1 from pgq._segments(i_queue_id) as s (number));
         perform pgq._create_segment(i_queue_id, v_next);
-        perform pgq._grant_queue(i_queue_id);
+        perform pgq._copy_grants(format('event_%s_%s', i_queue_id, v_current), format('event_%s_%s', i_queue_id, v_next));
+        perform pgq._copy_grants(format('tick_%s_%s', i_queue_id, v_current), format('tick_%s_%s', i_queue_id, v_next));
     end if;
-    if not pgq._lock_segment(i_queue_id, v_current, 'row exclusive')
-        or not pgq._lock_segment(i_queue_id, v_next, 'row exclusive')
-    then
-        return null;
-    end if;
+    begin
+        execute format(
+            'lock table only pgq.%I, only pgq.%I in row exclusive mode nowait',
+            format('tick_%s_%s', i_queue_id, v_current), format('tick_%s_%s', i_queue_id, v_next)
+        );
+    exception
+        when lock_not_available then
+            return null;
+    end;
 
     execute format(
         'with newest as (delete from only pgq.%I as t where t.tick_id = $1 returning t.*)

@@ -1,0 +1,382 @@
+"""Rotation against writers, readers and consumers: no committed event is lost, nothing waits, and what stays says why.
+
+Each way to lose an event is also shown to lose it where the check against it is taken away.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+
+from support import rows, value, wait_for_lock
+from support_log import consume_all, tick
+
+# What rotation with PgQ's rule asks: have all consumers passed the ticks of the segment? Not: its rows.
+BY_TICKS = """
+create or replace function pgq._segment_use(i_queue_id integer, i_number integer, out consumers text[], out reason text)
+language plpgsql as $$
+begin
+    select array_agg(c.co_name) into consumers
+    from pgq.standing as s join pgq.consumer as c on c.co_id = s.sub_consumer
+    where s.sub_queue = i_queue_id and s.pos_last_tick < (pgq._segment_span(i_queue_id, i_number)).last_tick;
+    reason := 'kept for ' || consumers::text;
+end;
+$$"""
+
+
+@pytest.fixture
+def log(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute(
+        """update pgq.queue
+        set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0', queue_rotation_period = '0'"""
+    )
+    connection.execute("select pgq.register_consumer('changes', 'lake')")
+    # Whatever waits here would wait for the test itself.
+    connection.execute("set lock_timeout = '10 s'")
+
+
+def rotate(connection):
+    """The number of the new segment, and what happened to each old one."""
+    steps = rows(connection, "select segment, action, reason from sluice.rotate('changes')")
+    switched = [segment for segment, action, _ in steps if action == "switched"]
+    return (switched or [None])[0], {s: (a, r) for s, a, r in steps if a != "switched"}
+
+
+def insert(session, data="d"):
+    return value(session, "select pgq.insert_event('changes', 't', %s)", data)
+
+
+def consume(connection):
+    return [ev_id for batch in consume_all(connection) for ev_id in batch]
+
+
+def test_a_late_commit_keeps_its_segment_and_is_delivered(database, connection, log):
+    with database.connect(autocommit=False) as writer:
+        late = insert(writer)
+        for _ in range(5):
+            insert(connection)
+            tick(connection)
+            consume_all(connection)
+            _, steps = rotate(connection)
+        assert steps[0] == ("kept", f"locked by pid {writer.info.backend_pid}")
+        writer.commit()
+
+    assert rotate(connection)[1][0][0] == "kept"
+    tick(connection)
+    assert consume(connection) == [late]
+    assert rotate(connection)[1][0] == ("reclaimed", None)
+
+
+def test_a_late_commit_is_lost_when_only_ticks_count(database, connection, log):
+    connection.execute(BY_TICKS)
+    with database.connect(autocommit=False) as writer:
+        insert(writer)
+        for _ in range(2):
+            tick(connection)
+            consume_all(connection)
+            rotate(connection)
+        writer.commit()
+
+    assert rotate(connection)[1][0] == ("reclaimed", None)
+    tick(connection)
+    assert consume(connection) == [], "the planted bug must lose the event"
+
+
+def test_a_writer_that_straddles_many_ticks_and_segments_is_delivered_once(
+    database, connection, log
+):
+    written, delivered = [], []
+    with database.connect(autocommit=False) as writer:
+        for number in range(12):
+            written.append(insert(writer))
+            with writer.transaction(force_rollback=number % 3 == 0):
+                ev_id = insert(writer)
+            if number % 3:
+                written.append(ev_id)
+            tick(connection)
+            delivered += consume(connection)
+            rotate(connection)
+        assert delivered == []
+        writer.commit()
+
+    rotate(connection)
+    tick(connection)
+    assert consume(connection) == written
+    assert "kept" not in {action for action, _ in rotate(connection)[1].values()}
+
+
+def write_from_an_old_snapshot(database, connection, write):
+    """A session whose snapshot is from before two rotations writes into the segment that was current then."""
+    with database.connect(autocommit=False) as old:
+        old.execute("set transaction isolation level repeatable read")
+        assert value(old, "select queue_cur_table from pgq.queue") == 0
+        for current in (1, 2):
+            tick(connection)
+            consume_all(connection)
+            assert rotate(connection)[0] == current
+        write(old)
+        old.commit()
+    assert value(connection, "select count(*) from only pgq.event_1_0") == 1
+
+
+def copy_in(session):
+    table = value(session, "select pgq.current_event_table('changes')")
+    with session.cursor().copy(f"copy {table} (ev_time, ev_type, ev_data) from stdin") as copy:
+        copy.write_row(("2026-01-01 00:00+00", "t", "copied"))
+
+
+@pytest.mark.parametrize("write", [insert, copy_in], ids=["insert_event", "copy"])
+def test_an_event_from_a_snapshot_older_than_rotations_is_delivered(
+    database, connection, log, write
+):
+    write_from_an_old_snapshot(database, connection, write)
+
+    assert rotate(connection)[1][0][0] == "kept"
+    tick(connection)
+    assert rotate(connection)[1][0] == ("kept", "not yet read by lake")
+    assert consume(connection) == [1]
+    assert rotate(connection)[1][0] == ("reclaimed", None)
+
+
+@pytest.mark.parametrize("write", [insert, copy_in], ids=["insert_event", "copy"])
+def test_an_event_from_an_old_snapshot_is_lost_when_only_ticks_count(
+    database, connection, log, write
+):
+    connection.execute(BY_TICKS)
+    write_from_an_old_snapshot(database, connection, write)
+
+    assert rotate(connection)[1][0] == ("reclaimed", None)
+    tick(connection)
+    assert consume(connection) == [], "the planted bug must lose the event"
+
+
+@pytest.mark.parametrize("write", [insert, copy_in], ids=["insert_event", "copy"])
+def test_an_insert_that_stalls_across_rotations_is_delivered(database, connection, log, write):
+    with database.connect() as slow, database.connect(autocommit=False) as gate:
+        # It has chosen segment 0, and waits at its door.
+        gate.execute("lock table only pgq.event_1_0 in share mode")
+        stalled = threading.Thread(target=write, args=(slow,))
+        stalled.start()
+        wait_for_lock(connection, slow)
+        for current in (1, 2):
+            tick(connection)
+            consume_all(connection)
+            assert rotate(connection)[0] == current
+        gate.commit()
+        stalled.join(30)
+
+    assert value(connection, "select count(*) from only pgq.event_1_0") == 1
+    assert rotate(connection)[1][0][0] == "kept"
+    tick(connection)
+    assert consume(connection) == [1]
+    assert rotate(connection)[1][0] == ("reclaimed", None)
+
+
+def test_an_insert_that_waits_for_the_truncation_of_its_segment_is_delivered(
+    database, connection, log
+):
+    insert(connection)
+    with database.connect(autocommit=False) as old, database.connect(autocommit=False) as rotator:
+        old.execute("set transaction isolation level repeatable read")
+        assert value(old, "select queue_cur_table from pgq.queue") == 0
+        rotate(connection)
+        tick(connection)
+        assert consume(connection) == [1]
+        assert rotate(rotator)[1][0] == ("reclaimed", None)
+        stalled = threading.Thread(target=insert, args=(old,))
+        stalled.start()
+        wait_for_lock(connection, old)
+        rotator.commit()
+        stalled.join(30)
+        old.commit()
+
+    tick(connection)
+    assert consume(connection) == [2]
+
+
+def test_rotation_waits_for_nobody_and_names_who_is_in_the_way(database, connection, log):
+    insert(connection)
+    rotate(connection)
+    tick(connection)
+    consume_all(connection)
+    with database.connect(autocommit=False) as reader, database.connect(autocommit=False) as locker:
+        value(reader, "select count(*) from only pgq.event_1_0")
+        locker.execute("lock table only pgq.event_1_2 in access exclusive mode")
+        in_the_way = {
+            0: ("kept", f"locked by pid {reader.info.backend_pid}"),
+            2: ("kept", f"locked by pid {locker.info.backend_pid}"),
+        }
+
+        assert rotate(connection) == (3, in_the_way)
+        listed = dict(
+            rows(connection, "select segment, reason from sluice.list_segments('changes')")
+        )
+        assert listed == {n: why for n, (_, why) in in_the_way.items()} | {
+            1: None,
+            3: "events go here",
+        }
+
+        locker.rollback()
+        assert rotate(connection)[1][0] == in_the_way[0]
+        reader.rollback()
+
+    assert rotate(connection)[1][0] == ("reclaimed", None)
+
+
+def test_rotation_leaves_a_log_alone_that_is_registered_to_or_ticked(database, connection, log):
+    with database.connect(autocommit=False) as other:
+        other.execute("select pgq.register_consumer('changes', 'second')")
+        assert rotate(connection) == (
+            None,
+            {None: ("kept", "the log is being registered to, rotated or changed")},
+        )
+        other.rollback()
+        other.execute("select pgq.ticker('changes')")
+        assert rotate(connection) == (None, {None: ("kept", "the log is being ticked")})
+
+
+def test_a_segment_is_not_emptied_under_a_consumer_that_goes_back(database, connection, log):
+    """A registration at an old tick, seen by nobody yet, holds the log's row: rotation cannot pass it."""
+    insert(connection)
+    tick(connection)
+    consume_all(connection)
+    rotate(connection)
+    with database.connect(autocommit=False) as other:
+        other.execute("select sluice.log_start('changes', 'second', 'earliest')")
+        assert rotate(connection)[1][None][0] == "kept"
+        other.commit()
+
+    assert rotate(connection)[1][0] == ("kept", "not yet read by second")
+    assert consume_all(connection, consumer="second")[0] == [1]
+
+
+def test_ticks_between_a_late_transaction_and_its_end_go_with_its_segment(
+    database, connection, log
+):
+    """Who asks for events from a tick that is kept must get all of them."""
+    with database.connect(autocommit=False) as writer:
+        insert(writer)
+        rotate(connection)
+        for _ in range(3):
+            insert(connection)
+            tick(connection)
+        writer.commit()
+    tick(connection)
+    consume_all(connection)
+
+    assert rotate(connection)[1][0] == ("reclaimed", None)
+    assert rows(connection, "select tick_id from pgq.tick order by 1") == [(5,)]
+
+
+def test_a_stalled_rotation_holds_up_no_tick_and_no_second_rotation(database, connection, log):
+    with database.connect(autocommit=False) as rotator:
+        assert rotate(rotator)[0] == 1
+        assert value(connection, "select pgq.ticker('changes')") is None
+        assert rotate(connection)[0] is None
+        insert(connection)
+    tick(connection)
+    assert consume(connection) == [1]
+
+
+@pytest.mark.slow
+def test_eight_tickers_and_rotation_lose_and_double_nothing(database_18):
+    """Writers in both isolation levels, by insert_event and by COPY, some late, some rolled back; rotation all the time."""
+    with database_18.connect() as connection:
+        connection.execute("select pgq.create_queue('changes')")
+        connection.execute(
+            """update pgq.queue
+            set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0', queue_rotation_period = '20 ms'"""
+        )
+        for consumer in ("lake", "slow"):
+            connection.execute("select pgq.register_consumer('changes', %s)", (consumer,))
+    errors: list[Exception] = []
+    done = threading.Event()
+    committed: list[list[str]] = [[] for _ in range(4)]
+    delivered: list[str] = []
+    emptied: list[tuple] = []
+
+    def guarded(work, *arguments):
+        def run():
+            try:
+                with database_18.connect() as session:
+                    work(session, *arguments)
+            except Exception as error:
+                errors.append(error)
+
+        return threading.Thread(target=run)
+
+    def write(session: psycopg.Connection, number: int):
+        if number % 2:
+            session.execute("set default_transaction_isolation = 'repeatable read'")
+        for i in range(150):
+            data = f"{number}-{i}"
+            with session.transaction(force_rollback=i % 10 == 3):
+                if i % 4 == 0:
+                    table = value(session, "select pgq.current_event_table('changes')")
+                    with session.cursor().copy(
+                        f"copy {table} (ev_time, ev_type, ev_data) from stdin"
+                    ) as copy:
+                        copy.write_row(("2026-01-01 00:00+00", "t", data))
+                else:
+                    insert(session, data)
+                with session.transaction(force_rollback=True):
+                    insert(session, "rolled back")
+                if i % 7 == 0:
+                    session.execute("select pg_sleep(0.05)")
+            if i % 10 != 3:
+                committed[number].append(data)
+
+    def tick_on(session: psycopg.Connection, call: str):
+        while not done.is_set():
+            session.execute(call)
+
+    def rotate_on(session: psycopg.Connection):
+        while not done.is_set():
+            emptied.extend(
+                rows(session, "select segment from sluice.rotate() where action = 'reclaimed'")
+            )
+
+    def read_batches(session: psycopg.Connection, consumer: str) -> list[str]:
+        read: list[str] = []
+        while (
+            batch := value(session, "select pgq.next_batch('changes', %s)", consumer)
+        ) is not None:
+            read += [
+                d for (d,) in rows(session, "select ev_data from pgq.get_batch_events(%s)", batch)
+            ]
+            session.execute("select pgq.finish_batch(%s)", (batch,))
+        return read
+
+    def consume_on(session: psycopg.Connection):
+        while not done.is_set():
+            delivered.extend(read_batches(session, "lake"))
+
+    writers = [guarded(write, number) for number in range(4)]
+    calls = [
+        "select pgq.ticker('changes')",
+        "select pgq.ticker()",
+        "select * from sluice.tick()",
+        "select sluice.log_tick('changes')",
+    ]
+    others = [guarded(tick_on, call) for call in calls * 2]
+    others += [guarded(rotate_on), guarded(consume_on)]
+    for thread in writers + others:
+        thread.start()
+    for thread in writers:
+        thread.join(200)
+    done.set()
+    for thread in others:
+        thread.join(60)
+
+    assert errors == []
+    expected = sorted(data for written in committed for data in written)
+    with database_18.connect() as connection:
+        connection.execute("select sluice.log_tick('changes')")
+        delivered += read_batches(connection, "lake")
+        assert sorted(delivered) == expected
+        assert sorted(read_batches(connection, "slow")) == expected
+        connection.execute("select * from sluice.rotate()")
+        assert value(connection, "select count(*) from pgq.event_1") < len(expected)

@@ -1,0 +1,161 @@
+import psycopg
+import pytest
+
+from support import rows, value
+from support_log import tick
+
+
+@pytest.fixture
+def log(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute(
+        """update pgq.queue
+        set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0', queue_rotation_period = '0'"""
+    )
+    for consumer in ("lake", "slow"):
+        connection.execute("select pgq.register_consumer('changes', %s)", (consumer,))
+
+
+def fill_and_rotate(connection, events=10):
+    connection.execute(
+        "select pgq.insert_event('changes', 't', 'd') from generate_series(1, %s)", (events,)
+    )
+    tick(connection)
+    return rows(connection, "select action, reason from sluice.rotate()")
+
+
+def lost(connection):
+    return dict(rows(connection, "select consumer_name, lost from sluice.list_consumers()"))
+
+
+def test_without_a_policy_everything_is_kept(connection, log):
+    for _ in range(5):
+        fill_and_rotate(connection)
+
+    assert lost(connection) == {"lake": None, "slow": None}
+    assert value(connection, "select count(*) from pgq.event_1") == 50
+
+
+def read_all(connection, consumer):
+    while value(connection, "select pgq.next_batch('changes', %s)", consumer):
+        connection.execute(
+            "select pgq.finish_batch(sub_batch) from pgq.subscription where sub_batch is not null"
+        )
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("max_lag_events => 25", "it was 30 events behind, the limit is 25"),
+        ("max_lag_bytes => 40000", "it kept 65536 bytes, the limit is 40000"),
+        ("max_lag_time => '1 hour'", "it was 02:00:0"),
+    ],
+)
+def test_a_consumer_beyond_its_limit_is_given_up_and_its_events_go(connection, log, limit, reason):
+    connection.execute(f"select sluice.set_log_policy('changes', {limit})")
+    for _ in range(2):
+        fill_and_rotate(connection)
+        read_all(connection, "lake")
+    assert lost(connection) == {"lake": None, "slow": None}
+
+    if "time" in limit:
+        connection.execute(
+            """update pgq.position_0 as p set pos_last_time = pos_last_time - interval '2 hours'
+            from pgq.subscriber as s join pgq.consumer as c on c.co_id = s.sub_consumer
+            where p.pos_subscriber = s.sub_key and c.co_name = 'slow'"""
+        )
+    steps = fill_and_rotate(connection)
+
+    assert steps[0][0] == "given up"
+    assert steps[0][1].startswith(f"consumer slow: {reason}")
+    assert [action for action, _ in steps].count("reclaimed") == 2
+    assert lost(connection)["lake"] is None
+    assert lost(connection)["slow"].startswith(reason)
+
+
+def test_the_clock_alone_gives_nobody_up(connection, log):
+    """The ticker stood still for a day: consumers have had nothing to read."""
+    connection.execute("select sluice.set_log_policy('changes', max_lag_time => '1 hour')")
+    connection.execute("update pgq.tick set tick_time = tick_time - interval '1 day'")
+    connection.execute("update pgq.position_0 set pos_last_time = pos_last_time - interval '1 day'")
+
+    connection.execute("select * from sluice.rotate()")
+
+    assert lost(connection) == {"lake": None, "slow": None}
+
+
+def test_an_open_batch_is_closed(connection, log):
+    fill_and_rotate(connection)
+    batch = value(connection, "select pgq.next_batch('changes', 'slow')")
+    connection.execute("select sluice.set_log_policy('changes', max_lag_events => 5)")
+
+    fill_and_rotate(connection)
+
+    with pytest.raises(psycopg.Error):
+        connection.execute("select * from pgq.get_batch_events(%s)", (batch,))
+
+
+def test_a_consumer_that_is_being_moved_is_not_given_up(database, connection, log):
+    connection.execute("select sluice.set_log_policy('changes', max_lag_events => 5)")
+    fill_and_rotate(connection, events=1)
+    with database.connect(autocommit=False) as slow:
+        slow.execute("select pgq.next_batch('changes', 'slow')")
+        fill_and_rotate(connection)
+        assert lost(connection)["slow"] is None
+        assert lost(connection)["lake"] is not None
+
+
+def test_a_keeper_is_never_given_up_and_is_waited_for_before_it_is_there(connection, log):
+    connection.execute(
+        "select sluice.set_log_policy('changes', max_lag_events => 5, keepers => '{slow,archive}')"
+    )
+    fill_and_rotate(connection)
+    fill_and_rotate(connection)
+    assert lost(connection)["slow"] is None
+    assert lost(connection)["lake"] is not None
+    read_all(connection, "slow")
+
+    assert fill_and_rotate(connection)[0] == ("kept", "it is kept for archive, not registered yet")
+
+    connection.execute("select sluice.log_start('changes', 'archive', 'earliest')")
+    assert fill_and_rotate(connection)[0] == ("kept", "not yet read by archive")
+    read_all(connection, "archive")
+    read_all(connection, "slow")
+    assert {a for a, _ in rows(connection, "select action, reason from sluice.rotate()")} == {
+        "reclaimed",
+        "switched",
+    }
+
+
+def test_a_policy_is_replaced_as_a_whole_and_goes_with_its_log(connection, log):
+    connection.execute("select sluice.set_log_policy('changes', 1000, 100, '1 day', '{b,a,a}')")
+    assert rows(connection, "select * from sluice.list_log_policies()")[0][:3] == (
+        "changes",
+        1000,
+        100,
+    )
+    connection.execute("select sluice.set_log_policy('changes', keepers => '{a}')")
+    assert rows(connection, "select * from sluice.list_log_policies()") == [
+        ("changes", None, None, None, ["a"])
+    ]
+
+    connection.execute("select pgq.drop_queue('changes', true)")
+
+    assert value(connection, "select count(*) from sluice.log_policy") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("'missing'", "PQ001"),
+        ("'changes', 0", "22023"),
+        ("'changes', max_lag_events => -1", "22023"),
+        ("'changes', max_lag_time => '0'", "22023"),
+        ("'changes', keepers => null", "22004"),
+        ("'changes', keepers => array[null]", "22004"),
+    ],
+)
+def test_errors(connection, log, arguments, code):
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(f"select sluice.set_log_policy({arguments})")
+    assert caught.value.sqlstate == code
