@@ -14,7 +14,7 @@ from pgsluice.cli.log_shared import event_log, log_argument, optional_log_argume
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.queue_shared import json_lines_option, lines, show
-from pgsluice.client import EventLog, LogTick
+from pgsluice.client import EventLog, LogTick, NewEvent
 from pgsluice.errors import LogInUseError, LogNotFoundError
 
 _PREFIX = "queue_"
@@ -91,7 +91,8 @@ def insert(
     """
     texts: Iterable[str] = data or (line.rstrip("\r\n") for line in lines(sys.stdin))
     with event_log(dsn, queue_name) as events:
-        click.echo(events.insert_many(queue_name, ((ev_type, text) for text in texts), **extras))
+        new = (NewEvent(ev_type, text, **extras) for text in texts)
+        click.echo(events.insert_many(queue_name, new))
 
 
 @log.command()

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class NewEvent(NamedTuple):
+    """An event to append. A tuple, as it becomes a row of a COPY.
+
+    Attributes:
+        ev_type: What it is.
+        ev_data: What it says; text, JSON by convention.
+        ev_extra1: More of it, as are the next three.
+    """
+
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None = None
+    ev_extra2: str | None = None
+    ev_extra3: str | None = None
+    ev_extra4: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

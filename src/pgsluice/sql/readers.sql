@@ -5,3 +5,9 @@ begin
     perform pgq._create_log_functions(q.queue_id) from pgq.queue as q;
 end;
 $$;
+-- Every log's rights, as this release has them.
+do $$
+begin
+    perform pgq._grant_queue(q.queue_id), pgq.tune_storage(q.queue_name) from pgq.queue as q;
+end;
+$$;

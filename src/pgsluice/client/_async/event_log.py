@@ -11,13 +11,16 @@ from pgsluice.client._async.batches import AsyncBatches
 from pgsluice.client._async.captures import AsyncCaptures
 from pgsluice.client._async.consumers import AsyncConsumers
 from pgsluice.client._async.cooperation import AsyncCooperation
+from pgsluice.client._async.producing import AsyncProducing
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._async.ticking import AsyncTicking
 from pgsluice.client.calls import pgq
 from pgsluice.client.log_records import LogInfo
 
 
-class AsyncEventLog(AsyncBatches, AsyncCaptures, AsyncConsumers, AsyncCooperation, AsyncTicking):
+class AsyncEventLog(
+    AsyncBatches, AsyncCaptures, AsyncConsumers, AsyncCooperation, AsyncProducing, AsyncTicking
+):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
@@ -81,7 +84,7 @@ class AsyncEventLog(AsyncBatches, AsyncCaptures, AsyncConsumers, AsyncCooperatio
 
         Raises:
             LogNotFoundError: There is no such log.
-            LogStateError: The log is closed for events.
+            LogStateError: The log is closed for events, or takes no more of them from one transaction.
             PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
 
         Source: PgQ 3.5.2 `pgq.insert_event`.

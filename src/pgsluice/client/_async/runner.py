@@ -14,6 +14,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client.calls import Call, Steps
+from pgsluice.client.calls.producing import Copy
 from pgsluice.errors import translate
 
 Result = TypeVar("Result")
@@ -77,6 +78,22 @@ class AsyncRunner:
         except psycopg.Error as error:
             raise translate(error) from error
 
+    async def run_or_copy(self, work: Call[int] | Copy) -> int:
+        """Run a call, or copy rows into a table; all of them or none.
+
+        Raises:
+            SluiceError: As for `run`, or what the rows raise.
+        """
+        if isinstance(work, Call):
+            return await self.run(work)
+        try:
+            if isinstance(self._source, AsyncConnectionPool):
+                async with self._source.connection() as connection:
+                    return await _copy(connection, work)
+            return await _copy(self._source, work)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
 
 async def _stream(
     connection: AsyncConnection[Any], query: Call[str], fetch_qty: int
@@ -92,6 +109,22 @@ async def _stream(
         await cursor.execute(text.encode())
         while page := await cursor.fetchmany(fetch_qty):
             yield page
+
+
+async def _copy(connection: AsyncConnection[Any], work: Copy) -> int:
+    if connection.autocommit:
+        async with connection.transaction():
+            return await _copy_rows(connection, work)
+    return await _copy_rows(connection, work)  # in the caller's transaction: see _execute_steps
+
+
+async def _copy_rows(connection: AsyncConnection[Any], work: Copy) -> int:
+    statement = await _execute(connection, work.statement, work.statement.sql)
+    async with connection.cursor() as cursor:
+        async with cursor.copy(statement) as copy:
+            for row in work.rows:
+                await copy.write_row(row)
+        return cursor.rowcount
 
 
 async def _execute_alone(connection: AsyncConnection[Any], call: Call[Result]) -> Result:

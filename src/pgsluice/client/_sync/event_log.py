@@ -12,13 +12,14 @@ from pgsluice.client._sync.batches import Batches
 from pgsluice.client._sync.captures import Captures
 from pgsluice.client._sync.consumers import Consumers
 from pgsluice.client._sync.cooperation import Cooperation
+from pgsluice.client._sync.producing import Producing
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client._sync.ticking import Ticking
 from pgsluice.client.calls import pgq
 from pgsluice.client.log_records import LogInfo
 
 
-class EventLog(Batches, Captures, Consumers, Cooperation, Ticking):
+class EventLog(Batches, Captures, Consumers, Cooperation, Producing, Ticking):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
@@ -82,7 +83,7 @@ class EventLog(Batches, Captures, Consumers, Cooperation, Ticking):
 
         Raises:
             LogNotFoundError: There is no such log.
-            LogStateError: The log is closed for events.
+            LogStateError: The log is closed for events, or takes no more of them from one transaction.
             PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
 
         Source: PgQ 3.5.2 `pgq.insert_event`.

@@ -15,6 +15,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client.calls import Call, Steps
+from pgsluice.client.calls.producing import Copy
 from pgsluice.errors import translate
 
 Result = TypeVar("Result")
@@ -76,6 +77,22 @@ class Runner:
         except psycopg.Error as error:
             raise translate(error) from error
 
+    def run_or_copy(self, work: Call[int] | Copy) -> int:
+        """Run a call, or copy rows into a table; all of them or none.
+
+        Raises:
+            SluiceError: As for `run`, or what the rows raise.
+        """
+        if isinstance(work, Call):
+            return self.run(work)
+        try:
+            if isinstance(self._source, ConnectionPool):
+                with self._source.connection() as connection:
+                    return _copy(connection, work)
+            return _copy(self._source, work)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
 
 def _stream(
     connection: Connection[Any], query: Call[str], fetch_qty: int
@@ -91,6 +108,22 @@ def _stream(
         cursor.execute(text.encode())
         while page := cursor.fetchmany(fetch_qty):
             yield page
+
+
+def _copy(connection: Connection[Any], work: Copy) -> int:
+    if connection.autocommit:
+        with connection.transaction():
+            return _copy_rows(connection, work)
+    return _copy_rows(connection, work)  # in the caller's transaction: see _execute_steps
+
+
+def _copy_rows(connection: Connection[Any], work: Copy) -> int:
+    statement = _execute(connection, work.statement, work.statement.sql)
+    with connection.cursor() as cursor:
+        with cursor.copy(statement) as copy:
+            for row in work.rows:
+                copy.write_row(row)
+        return cursor.rowcount
 
 
 def _execute_alone(connection: Connection[Any], call: Call[Result]) -> Result:

@@ -8,7 +8,10 @@ as $$
 declare
     v_events text := format('event_%s_%s', i_queue_id, i_number);
 begin
-    execute format('create table pgq.%I () inherits (pgq.%I)', v_events, format('event_%s', i_queue_id));
+    execute format(
+        'create table pgq.%I () inherits (pgq.%I) with (autovacuum_enabled = off, toast.autovacuum_enabled = off)',
+        v_events, format('event_%s', i_queue_id)
+    );
     -- The transaction takes its id before the event takes its number, also when a client copies into the table itself:
     -- numbers that a tick has counted then belong to transactions that its snapshot knows.
     execute format(

@@ -1,35 +1,53 @@
+-- Writers may insert into event tables what an event says, as COPY does: not its id, transaction, time or owner, which have
+-- defaults. They need the sequence for the id.
 create or replace function pgq._grant_queue(i_queue_id integer)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_fields constant text := 'insert (ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)';
     v_grant record;
 begin
     for v_grant in
-        select event_table.relname, wanted.role_name, wanted.privileges
+        select wanted.privileges, wanted.kind, granted.relname,
+            case when wanted.role_name = 'public' then 'public' else quote_ident(wanted.role_name) end as role_name
         from (values
-            ('event', 'sluice_reader', 'select'),
-            ('event', 'pgq_reader', 'select'),
-            ('event', 'sluice_admin', 'select, insert, truncate'),
-            ('event', 'pgq_admin', 'select, insert, truncate'),
-            ('tick', 'public', 'select')
-        ) as wanted (kind, role_name, privileges)
-        join pg_class as event_table
-            on event_table.relname ~ format('^%s_%s(_[0-9]+)?$', wanted.kind, i_queue_id)
-        where event_table.relnamespace = 'pgq'::regnamespace
-          and event_table.relkind = 'r'
+            ('table', 'event_%s(_[0-9]+)?', 'pgq_admin', 'select, insert, truncate'),
+            ('table', 'event_%s(_[0-9]+)?', 'pgq_reader', 'select'),
+            ('table', 'event_%s_[0-9]+', 'pgq_writer', v_fields),
+            ('table', 'event_%s(_[0-9]+)?', 'sluice_admin', 'select, insert, truncate'),
+            ('table', 'event_%s(_[0-9]+)?', 'sluice_reader', 'select'),
+            ('table', 'event_%s_[0-9]+', 'sluice_writer', v_fields),
+            ('table', 'tick_%s(_[0-9]+)?', 'public', 'select'),
+            ('sequence', 'event_%s_id_seq', 'pgq_admin', 'usage'),
+            ('sequence', 'event_%s_id_seq', 'pgq_writer', 'usage'),
+            ('sequence', 'event_%s_id_seq', 'sluice_admin', 'usage'),
+            ('sequence', 'event_%s_id_seq', 'sluice_writer', 'usage'),
+            ('sequence', 'event_%s_(id|tick)_seq', 'public', 'select')
+        ) as wanted (kind, pattern, role_name, privileges)
+        join pg_class as granted
+            on granted.relname ~ format('^' || wanted.pattern || '$', i_queue_id)
+            and granted.relkind = case wanted.kind when 'table' then 'r' else 'S' end::"char"
+        where granted.relnamespace = 'pgq'::regnamespace
           and (wanted.role_name = 'public' or to_regrole(wanted.role_name) is not null)
+        order by granted.relname, role_name
     loop
         execute format(
-            'grant %s on pgq.%I to %s', v_grant.privileges, v_grant.relname,
-            case when v_grant.role_name = 'public' then 'public' else quote_ident(v_grant.role_name) end
+            'grant %s on %s pgq.%I to %s', v_grant.privileges, v_grant.kind, v_grant.relname, v_grant.role_name
         );
     end loop;
+
+    -- And whatever else was granted on the template.
+    perform pgq._grant_perms_from('pgq', 'event_template', 'pgq', c.relname)
+    from pg_class as c
+    where c.relnamespace = 'pgq'::regnamespace
+      and c.relkind = 'r'
+      and c.relname ~ format('^event_%s(_[0-9]+)?$', i_queue_id);
 end;
 $$;
 
 comment on function pgq._grant_queue(integer) is
-    'Give the roles that exist their rights on a log''s event and tick tables.';
+    'Give the roles that exist their rights on a log''s tables and sequences.';
 revoke execute on function pgq._grant_queue(integer) from public;
 grant execute on function pgq._grant_queue(integer) to pgq_admin, sluice_admin;

@@ -7,47 +7,36 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue record;
+    v_txid constant xid8 := pg_current_xact_id(); -- before the number, as in pgq.insert_event
+    v_queue_id integer;
+    v_segment integer;
+    v_event_seq text;
     v_event_id bigint;
 begin
-    -- The transaction takes its id before it chooses the table. Chosen the other way round, the table could be
-    -- rotated away in between, and the event would be newer than the rotation in a table that no batch reads.
-    perform pg_current_xact_id();
-
-    select q.queue_id, q.queue_cur_table, q.queue_event_seq, q.queue_disable_insert
-    into v_queue
+    select q.queue_id, q.queue_cur_table, q.queue_event_seq
+    into v_queue_id, v_segment, v_event_seq
     from pgq.queue as q
-    where q.queue_name = insert_event_raw.queue_name;
+    where q.queue_name = insert_event_raw.queue_name and not q.queue_disable_insert and q.queue_per_tx_limit is null;
     if not found then
-        raise exception using
-            errcode = 'PQ001',
-            message = 'No such queue',
-            detail = format('There is no event log %L.', queue_name),
-            hint = format('create it with pgq.create_queue(%L)', queue_name);
-    end if;
-    if v_queue.queue_disable_insert and current_setting('session_replication_role') <> 'replica' then
-        raise exception using
-            errcode = 'PQ004',
-            message = 'Insert into queue disallowed',
-            detail = format('The event log %L is closed for events.', queue_name),
-            hint = 'set queue_disable_insert to false in pgq.queue';
+        select q.queue_id, q.queue_cur_table, q.queue_event_seq
+        into v_queue_id, v_segment, v_event_seq
+        from pgq._admit_events(queue_name, 1) as q;
     end if;
 
     -- Moved even when the caller brings an id of its own: the ticker sees by this sequence that there are events.
-    v_event_id := nextval(v_queue.queue_event_seq::regclass);
+    v_event_id := nextval(v_event_seq::regclass);
+    v_event_id := coalesce(insert_event_raw.ev_id, v_event_id);
     execute format(
-        'insert into pgq.%I (ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data,
+        'insert into pgq.event_%s_%s (ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data,
             ev_extra1, ev_extra2, ev_extra3, ev_extra4)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-         returning ev_id',
-        format('event_%s_%s', v_queue.queue_id, v_queue.queue_cur_table)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)',
+        v_queue_id, v_segment
     )
-    using coalesce(insert_event_raw.ev_id, v_event_id), coalesce(insert_event_raw.ev_time, now()),
+    using v_event_id, coalesce(insert_event_raw.ev_time, now()), v_txid,
         insert_event_raw.ev_owner, insert_event_raw.ev_retry,
         insert_event_raw.ev_type, insert_event_raw.ev_data,
         insert_event_raw.ev_extra1, insert_event_raw.ev_extra2,
-        insert_event_raw.ev_extra3, insert_event_raw.ev_extra4
-    into v_event_id;
+        insert_event_raw.ev_extra3, insert_event_raw.ev_extra4;
     return v_event_id;
 end;
 $$;

@@ -1,0 +1,56 @@
+-- Where events of a transaction go, or why they may not. Producers come here with every batch, and with a single event only if the
+-- log is closed, has a limit or is not there.
+--
+-- What a transaction has inserted is counted in a setting of the transaction, which goes back with a savepoint as the rows do.
+-- Counting the rows would be exact too, and make a transaction of n events cost n * n.
+create or replace function pgq._admit_events(i_queue_name text, i_events bigint)
+returns pgq.queue
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue;
+    v_counter text;
+    v_events bigint;
+begin
+    if i_queue_name is null then
+        raise exception using
+            errcode = '22004',
+            message = 'Queue name must not be NULL',
+            hint = 'name the event log';
+    end if;
+    select q.* into v_queue from pgq.queue as q where q.queue_name = i_queue_name;
+    if not found then
+        raise exception using
+            errcode = 'PQ001',
+            message = 'No such queue',
+            detail = format('There is no event log %L.', i_queue_name),
+            hint = format('create it with pgq.create_queue(%L)', i_queue_name);
+    end if;
+    if v_queue.queue_disable_insert and current_setting('session_replication_role') <> 'replica' then
+        raise exception using
+            errcode = 'PQ004',
+            message = 'Insert into queue disallowed',
+            detail = format('The event log %L is closed for events.', i_queue_name),
+            hint = 'set queue_disable_insert to false in pgq.queue';
+    end if;
+    if v_queue.queue_per_tx_limit is not null then
+        v_counter := format('sluice.events_in_transaction_%s', v_queue.queue_id);
+        v_events := coalesce(nullif(current_setting(v_counter, true), '')::bigint, 0) + i_events;
+        if v_events > v_queue.queue_per_tx_limit then
+            raise exception using
+                errcode = 'PQ004',
+                message = format('Queue ''%s'' allows max %s events from one TX', i_queue_name, v_queue.queue_per_tx_limit),
+                detail = format('This transaction would have inserted %s.', v_events),
+                hint = 'commit after fewer events, or raise queue_per_tx_limit in pgq.queue; null: no limit';
+        end if;
+        perform set_config(v_counter, v_events::text, true);
+    end if;
+    return v_queue;
+end;
+$$;
+
+comment on function pgq._admit_events(text, bigint) is
+    'The row of a log that takes so many more events from this transaction; an error says why it does not.';
+revoke execute on function pgq._admit_events(text, bigint) from public;
+grant execute on function pgq._admit_events(text, bigint) to pgq_admin, sluice_admin;
