@@ -332,9 +332,8 @@ def test_uninstalling_asks_before_it_destroys_data(connection):
 def test_an_installation_killed_at_any_point_leaves_nothing(empty_database):
     text = schema.print_sql()
     for fraction in (0.1, 0.4, 0.7, 0.95):
-        cut = text.rfind(";\n", 0, int(len(text) * fraction)) + 1
-        if text.count("$$", 0, cut) % 2:
-            cut = text.index("$$;", cut) + 3
+        # After a grant: a semicolon that ends a line may stand in a comment or in a function.
+        cut = text.rfind("$grant$;\n", 0, int(len(text) * fraction)) + len("$grant$;")
         connection = empty_database.connect(autocommit=False)
         connection.execute(text[:cut], prepare=False)
         with empty_database.connect() as killer:

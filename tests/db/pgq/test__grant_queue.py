@@ -9,11 +9,12 @@ STATEMENTS = {
     "read events": "select count(*) from pgq.event_1_0",
     "tick": "select pgq.ticker('changes')",
     "create": "select pgq.create_queue('other')",
+    "copy": "insert into pgq.event_1_0 (ev_type, ev_data) values ('t', 'd')",
     "write by hand": "insert into pgq.event_1_0 (ev_id, ev_time) values (100, now())",
     "info": "select queue_name from pgq.get_queue_info()",
 }
 ALLOWED = {
-    "sluice_writer": {"insert", "info"},
+    "sluice_writer": {"insert", "copy", "info"},
     "sluice_reader": {"register", "read events", "info"},
     "sluice_admin": {
         "insert",
@@ -21,12 +22,14 @@ ALLOWED = {
         "read events",
         "tick",
         "create",
+        "copy",
         "write by hand",
         "info",
     },
     "sluice_monitor": {"info"},
     None: {"info"},  # PgQ shows positions and settings to everybody
 }
+ALLOWED |= {f"pgq_{kind}": ALLOWED[f"sluice_{kind}"] for kind in ("writer", "reader", "admin")}
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)

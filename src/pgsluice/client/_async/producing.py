@@ -50,7 +50,7 @@ class AsyncProducing:
         Raises:
             LogNotFoundError: There is no such log.
             LogStateError: The log is closed for events. Its limit of events per transaction holds for fewer than
-                1,000 of them: a COPY is not counted.
+                200 of them: a COPY is not counted.
             PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
 
         Source: `sluice.insert_events` and `pgq.current_event_table`.
