@@ -134,7 +134,9 @@ def test_a_partitioned_table(connection):
 def test_a_table_without_a_key_to_walk_by_is_taken_whole(connection, key):
     connection.execute("create type pair as (a int, b int)")
     connection.execute(f"create table odd (id int, p pair {key})")
-    connection.execute("insert into odd select n, row(n, n) from generate_series(1, 2500) as n")
+    connection.execute(
+        "insert into odd select n, row(n, n)::pair from generate_series(1, 2500) as n"
+    )
     connection.execute("select pgq.create_queue('changes')")
     connection.execute("select sluice.capture('odd', 'changes')")
 

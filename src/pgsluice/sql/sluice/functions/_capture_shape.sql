@@ -12,6 +12,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_primary smallint[];
     v_names text[];
     v_kept text[];
     v_missing text;
@@ -22,31 +23,22 @@ begin
     join pg_namespace as n on n.oid = c.relnamespace
     where c.oid = source_table;
 
-    if options ? 'key' then
-        key_columns := array(select jsonb_array_elements_text(options -> 'key'));
-    else
-        -- One whose uniqueness can be deferred is no key: two transactions may hold it at a time, and the order of
-        -- their events says nothing.
-        key_columns := (
-            select array_agg(a.attname::text order by k.position)
-            from pg_index as i
-            cross join unnest(i.indkey::smallint[]) with ordinality as k (attnum, position)
-            join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
-            where i.indrelid = source_table
-              and i.indisprimary
-              and i.indimmediate
-              and k.position <= i.indnkeyatts
-        );
-    end if;
+    -- One whose uniqueness can be deferred is no key: two transactions may hold it at a time, and the order of their
+    -- events says nothing.
+    select (i.indkey::smallint[])[0:i.indnkeyatts - 1]
+    into v_primary
+    from pg_index as i
+    where i.indrelid = source_table
+      and i.indisprimary
+      and i.indimmediate;
 
     -- Virtual columns are not stored, and a trigger does not see them. A value of a type that is not PostgreSQL's own
     -- is written by its output function, as a string: see sluice._is_core_type.
     select array_agg(a.attname::text order by a.attnum),
         array_agg(a.attname::text order by a.attnum) filter (where v.kept),
         coalesce(string_agg(v.value_sql, ', ' order by a.attnum) filter (where v.kept), ''),
-        string_agg(v.value_sql, ', ' order by array_position(key_columns, a.attname::text))
-            filter (where a.attname = any (key_columns))
-    into v_names, v_kept, columns_sql, key_sql
+        array_agg(a.attname::text order by array_position(v_primary, a.attnum)) filter (where a.attnum = any (v_primary))
+    into v_names, v_kept, columns_sql, key_columns
     from pg_attribute as a
     cross join lateral (
         select
@@ -56,6 +48,7 @@ begin
             end as kept,
             format(
                 case
+                    when a.atttypid < 16384 then 'r.%1$I' -- as most are, without a call
                     when sluice._is_core_type(a.atttypid) then 'r.%1$I'
                     else 'case when r.%1$I is distinct from null then concat(r.%1$I) end as %1$I'
                 end,
@@ -67,6 +60,17 @@ begin
       and not a.attisdropped
       and a.attgenerated <> 'v';
 
+    if options ? 'key' then
+        key_columns := array(select jsonb_array_elements_text(options -> 'key'));
+    end if;
+    key_sql := (
+        select string_agg(format('c.%I', k.name), ', ' order by k.position)
+        from unnest(key_columns) with ordinality as k (name, position)
+    );
+
+    if not options ?| '{columns,ignore,key}' then
+        return;
+    end if;
     select n.name
     into v_missing
     from jsonb_array_elements_text(
@@ -92,6 +96,6 @@ end;
 $$;
 
 comment on function sluice._capture_shape(oid, jsonb) is
-    'Name, key and columns of a captured table, and how its rows r are selected for events.';
+    'Name, key and columns of a captured table; how its rows r are selected for events, and of those, c, their key.';
 revoke execute on function sluice._capture_shape(oid, jsonb) from public;
 grant execute on function sluice._capture_shape(oid, jsonb) to pgq_admin, sluice_admin;

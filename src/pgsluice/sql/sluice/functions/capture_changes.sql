@@ -18,16 +18,23 @@ declare
     v_before boolean := coalesce((v_options -> 'before')::boolean, true);
     v_target record;
     v_shape record;
-    v_row text;
+    v_old text;
+    v_new text;
     v_key text;
+    v_gone text;
     v_moved boolean := false;
     v_changes text;
 begin
     v_target := sluice._capture_target(tg_argv[0]);
     v_shape := sluice._capture_shape(coalesce(pg_partition_root(tg_relid), tg_relid), v_options);
-    -- c.* and not c, which could be a column.
-    v_row := format('(select row_to_json(c.*) from (select %s) as c)', v_shape.columns_sql);
-    v_key := coalesce(format('(select row_to_json(c.*) from (select %s) as c)', v_shape.key_sql), 'null::json');
+    -- The rows are c, whole: c.* and not c, which could be a column.
+    v_old := format('(select %s from old_rows as r) as c', v_shape.columns_sql);
+    v_new := format('(select %s from new_rows as r) as c', v_shape.columns_sql);
+    v_key := case
+        when v_shape.key_sql is null then 'null::json'
+        else format('(select row_to_json(k.*) from (select %s) as k)', v_shape.key_sql)
+    end;
+    v_gone := case when v_before then 'row_to_json(c.*)' else v_key end;
     if tg_op = 'UPDATE' and v_shape.partitioned then
         -- A row that moves to another partition can get lost on the way: a trigger there returned null.
         execute 'select (select count(*) from old_rows) <> (select count(*) from new_rows)' into v_moved;
@@ -35,32 +42,32 @@ begin
 
     v_changes := case
         when tg_op = 'INSERT' then format(
-            'select ''c'' as op, null::json as before, %s as after from new_rows as r', v_row
+            'select ''c'' as op, null::json as before, row_to_json(c.*) as after from %s', v_new
         )
         when tg_op = 'DELETE' then format(
-            'select ''d'' as op, %s as before, null::json as after from old_rows as r',
-            case when v_before then v_row else v_key end
+            'select ''d'' as op, %s as before, null::json as after from %s', v_gone, v_old
         )
         when tg_op = 'TRUNCATE' then
             'select ''t'' as op, null::json as before, null::json as after'
         when v_moved then format(
-            'select ''d'' as op, %s as before, null::json as after from old_rows as r
+            'select ''d'' as op, %s as before, null::json as after from %s
              union all
-             select ''c'', null, %s from new_rows as r',
-            case when v_before then v_row else v_key end, v_row
+             select ''c'', null, row_to_json(c.*) from %s',
+            v_gone, v_old, v_new
         )
         -- Both transition tables are filled together, row by row, and are read in that order: the n-th old row became
         -- the n-th new one. A key could not pair them, as it may be what changed. The order is also that in which keys
         -- came free and were taken.
         else format(
-            'select ''u'' as op, %3$s as before, n.content as after
-             from (select %1$s as content, %2$s as key, row_number() over () as position from old_rows as r) as o
-             join (select %1$s as content, %2$s as key, row_number() over () as position from new_rows as r) as n
+            'select ''u'' as op, %1$s as before, n.content as after
+             from (select row_to_json(c.*) as content, %2$s as key, row_number() over () as position from %3$s) as o
+             join (select row_to_json(c.*) as content, %2$s as key, row_number() over () as position from %4$s) as n
                  using (position)
-             %4$s
+             %5$s
              order by position',
-            v_row, v_key,
             case when v_before then 'o.content' else 'case when o.key::text <> n.key::text then o.key end' end,
+            case when v_before then 'null::json' else v_key end,
+            v_old, v_new,
             case when v_options ?| '{columns,ignore}' then 'where o.content::text <> n.content::text' end
         )
     end;
