@@ -29,8 +29,10 @@ ABOUT = {
     "legacy": "PGMQ 0.20's names over the same queues, in schema `public`: `pgsluice schema install --with legacy`.",
 }
 PYTHON = (
-    *("WorkQueue", "TableQueue", "EventLog", "QueueWorker", "Listener", "AsyncListener"),
-    *("Subscription", "Notifier", "Ticker", "Retry", "Settings", "Message", "Event"),
+    *("WorkQueue", "TableQueue", "EventLog", "QueueWorker", "EventConsumer", "EventBatch"),
+    *("RetryIn", "RetryEventError", "ConsumedBatch", "Listener", "AsyncListener"),
+    *("Subscription", "Notifier", "Ticker", "Maintenance", "Retry", "Settings"),
+    *("Message", "Event", "NewEvent", "OpenBatch", "ConsumerState", "Segment"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
 )
 FUNCTIONS = """
@@ -85,9 +87,9 @@ def python_page() -> str:
     """The public classes; the async forms have the same methods, awaited."""
     lines = [
         NOTE,
-        "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue` and `AsyncEventLog` have the same methods as `WorkQueue`, ",
+        "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncEventConsumer` and `AsyncEventBatch` ",
+        "have the same methods as those without `Async`, awaited; their handlers are awaited too.\n",
     ]
-    lines.append("`TableQueue` and `EventLog`, awaited.\n")
     for name in PYTHON:
         kind = getattr(pgsluice, name)
         lines.append(f"\n## `{name}`\n\n```text\n{inspect.getdoc(kind)}\n```\n")

@@ -25,6 +25,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # Messages in one transaction.
 STEP = 1_000
+_WIDE = 10_000
 
 name_argument = click.argument("queue_name", metavar="QUEUE")
 json_lines_option = click.option(
@@ -143,8 +144,9 @@ def show(records: Iterable[Any], as_json: bool, *, empty: str) -> None:
         table.add_column(name)
     for row in rows:
         # As text: what looks like markup in a name is part of the name.
-        table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
-    Console(soft_wrap=True).print(table)
+        table.add_row(*(Text(_cell(value)) for value in row.values()))
+    # Never cut: a terminal wraps long lines, and a pipe has no width.
+    Console(soft_wrap=True, width=_WIDE).print(table)
 
 
 @contextmanager
@@ -167,6 +169,12 @@ def progress(title: str, total: Callable[[], int | None]) -> Iterator[Callable[[
     ) as bar:
         task = bar.add_task(title, total=total() if console.is_terminal else None)
         yield lambda count: bar.advance(task, count)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        value = round(value, 3)
+    return "" if value is None else str(value)
 
 
 def _json(value: Any) -> str:

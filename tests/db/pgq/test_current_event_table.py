@@ -103,3 +103,9 @@ def test_an_unknown_log_is_an_error_that_says_the_way_out(connection):
         "Event queue not found",
     )
     assert caught.value.diag.message_hint == "create it with pgq.create_queue('missing')"
+
+
+def test_the_transaction_has_its_id_from_then_on(connection, log):
+    with connection.transaction():
+        connection.execute("select pgq.current_event_table('changes')")
+        assert value(connection, "select pg_current_xact_id_if_assigned()") is not None

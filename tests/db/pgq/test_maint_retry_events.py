@@ -29,7 +29,7 @@ def test_nothing_is_moved_twice(connection, consumer):
     assert move_retries(connection) == 0
 
     tick(connection)
-    assert consume_all(connection) == [[4, 5]]
+    assert consume_all(connection) == [[7, 8]], "moved events took the numbers 4 to 6"
     assert waiting(connection) == []
 
 
