@@ -1,6 +1,6 @@
+import psycopg
 import pytest
 
-import psycopg
 from support import rows, value
 from support_log import consume_all, finish, move_retries, open_batch, tick, waiting
 
