@@ -12,7 +12,8 @@
  *
  * An entry is in exactly one of the three, and moved by exactly one pass.
  *
- * The plan is kept, so it must not be made for the size that the tables have today: always along the indexes.
+ * The plan is kept, so it must not be made for the size that the tables have today: always along the indexes. And along the right
+ * one: nearly all entries are of the past, few are new. `is true` keeps the planner from looking for those of the past.
  */
 create or replace function pgq._due_retries(i_last pgq.retry_pass, i_pass pgq.retry_pass)
 returns setof pgq.retry_entry
@@ -20,6 +21,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set enable_bitmapscan = off
+set max_parallel_workers_per_gather = 0
 set jit = off
 as $$
 begin
@@ -32,13 +35,13 @@ begin
         union all
         select e.*
         from pgq.retry_entry as e
-        where e.ev_retry_after <= i_last.pass_time
+        where (e.ev_retry_after <= i_last.pass_time) is true
           and e.entry_txid >= pg_snapshot_xmax(i_last.pass_snapshot)
           and pg_visible_in_snapshot(e.entry_txid, i_pass.pass_snapshot)
         union all
         select e.*
         from pgq.retry_entry as e
-        where e.ev_retry_after <= i_last.pass_time
+        where (e.ev_retry_after <= i_last.pass_time) is true
           and e.entry_txid = any (array(select pg_snapshot_xip(i_last.pass_snapshot)))
           and pg_visible_in_snapshot(e.entry_txid, i_pass.pass_snapshot);
 end;

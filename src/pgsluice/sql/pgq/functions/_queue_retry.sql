@@ -2,11 +2,17 @@
 --
 -- The batch is held, so nobody else puts its events into the queue at this moment, and what somebody did before is seen. A
 -- transaction with an older snapshot may not see it: the key on owner, event and batch makes that a serialization failure.
+--
+-- The planner knows little of tables that fill and empty within minutes. So each event is looked up by the index, as `offset 0`
+-- and the settings have it, and not joined with however many entries there are.
 create or replace function pgq._queue_retry(
     i_batch_id bigint, i_ev_ids bigint[], i_retry_after timestamptz, out queued integer, out missing bigint[]
 )
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set max_parallel_workers_per_gather = 0
 set jit = off
 as $$
 declare
@@ -52,6 +58,7 @@ begin
                 where e.ev_owner = $1
                   and e.ev_id = w.ev_id
                   and (e.entry_batch = $3 or e.ev_retry_after > $6 or not pg_visible_in_snapshot(e.entry_txid, $7))
+                offset 0
             )
             on conflict do nothing
             returning 1

@@ -20,7 +20,7 @@ begin
     join pgq.consumer as c on c.co_id = s.sub_consumer
     where q.queue_name = x_queue
       and c.co_name = x_consumer
-    for update of s;
+    for no key update of s;
     if not found then
         raise exception using
             errcode = 'PQ002',

@@ -6,6 +6,8 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set enable_bitmapscan = off
+set max_parallel_workers_per_gather = 0
 set jit = off
 as $$
 declare

@@ -1,0 +1,200 @@
+"""Events that come again, with sessions in a stated order: none is lost, none comes twice."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+
+from support import value, wait_for_lock
+from support_log import consume_all, finish, move_retries, open_batch, tick, waiting
+
+NEW = "e.entry_txid >= pg_snapshot_xmax(i_last.pass_snapshot)"
+LATE = "e.entry_txid = any (array(select pg_snapshot_xip(i_last.pass_snapshot)))"
+
+
+@pytest.fixture
+def batch(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute(
+        "update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'"
+    )
+    connection.execute("select pgq.register_consumer('changes', 'lake')")
+    connection.execute("select pgq.register_consumer('changes', 'other')")
+    return open_batch(connection)
+
+
+def move_by_time_only(connection):
+    """The planted bug: what is due is what became due since the last pass."""
+    source = value(
+        connection,
+        "select pg_get_functiondef('pgq._due_retries(pgq.retry_pass, pgq.retry_pass)'::regprocedure)",
+    )
+    assert (source.count(NEW), source.count(LATE)) == (1, 1)
+    connection.execute(source.replace(NEW, "false").replace(LATE, "false"))
+
+
+def commit_late(database, connection, batch):
+    """Event 2 is queued for now by a transaction that commits behind the next pass, which moves event 4 of another consumer."""
+    other = value(connection, "select pgq.next_batch('changes', 'other')")
+    with database.connect(autocommit=False) as late:
+        late.execute("select pgq.event_retry(%s, 2, 0)", (batch,))
+        connection.execute("select pgq.event_retry(%s, 4, 0)", (other,))
+        assert move_retries(connection) == 1
+        late.commit()
+    finish(connection, other)
+
+
+def test_an_entry_that_is_committed_behind_the_pass_is_moved_by_the_next(
+    database, connection, batch
+):
+    commit_late(database, connection, batch)
+
+    assert waiting(connection) == [2]
+    assert move_retries(connection) == 1
+
+    finish(connection, batch)
+    tick(connection)
+    assert consume_all(connection) == [[2]]
+    assert consume_all(connection, consumer="other") == [[4]]
+
+
+def test_a_mover_that_goes_by_time_loses_it(database, connection, batch):
+    move_by_time_only(connection)
+    commit_late(database, connection, batch)
+
+    assert move_retries(connection) == 0
+    finish(connection, batch)
+    tick(connection)
+
+    assert consume_all(connection) == [[]], "the planted bug must lose the event"
+
+
+def test_one_whose_transaction_began_after_the_pass_but_whose_time_is_older_is_moved(
+    database, connection, batch
+):
+    """The id is not in the pass's list of running transactions, but above its end."""
+    with database.connect(autocommit=False) as late:
+        late.execute("select now()")
+        other = value(connection, "select pgq.next_batch('changes', 'other')")
+        connection.execute("select pgq.event_retry(%s, 4, 0)", (other,))
+        assert move_retries(connection) == 1
+        late.execute("select pgq.event_retry(%s, 2, 0)", (batch,))
+        late.commit()
+
+    assert move_retries(connection) == 1
+
+
+def test_a_second_mover_leaves_it_to_the_first(database, connection, batch):
+    connection.execute("select pgq.batch_retry(%s, 0)", (batch,))
+    with database.connect(autocommit=False) as first:
+        assert value(first, "select pgq.maint_retry_events()") == 5
+        connection.execute("set lock_timeout = '10s'")
+
+        assert value(connection, "select pgq.maint_retry_events()") == 0
+        first.commit()
+
+    assert move_retries(connection) == 0
+    finish(connection, batch)
+    tick(connection)
+    assert consume_all(connection) == [[1, 2, 3, 4, 5]]
+
+
+def test_without_the_lock_two_movers_at_once_fail_at_the_ledger(database, connection, batch):
+    source = value(
+        connection, "select pg_get_functiondef('pgq.maint_retry_events()'::regprocedure)"
+    )
+    lock = "if not pg_try_advisory_xact_lock(v_lock_class, 0) then"
+    assert source.count(lock) == 1
+    connection.execute(source.replace(lock, "if false then"))
+    connection.execute("select pgq.batch_retry(%s, 0)", (batch,))
+    errors = []
+
+    def move(session):
+        try:
+            session.execute("select pgq.maint_retry_events()")
+        except psycopg.Error as error:
+            errors.append(error.sqlstate)
+
+    with database.connect(autocommit=False) as first, database.connect() as second:
+        first.execute("select pgq.maint_retry_events()")
+        thread = threading.Thread(target=move, args=(second,))
+        thread.start()
+        wait_for_lock(connection, second)
+        first.commit()
+        thread.join(30)
+
+    assert errors == ["23505"], "a pass has one number: the key is what stands behind the lock"
+
+
+def test_a_mover_that_dies_has_moved_nothing(database, connection, batch):
+    connection.execute("select pgq.batch_retry(%s, 0)", (batch,))
+    mover = database.connect(autocommit=False)
+    assert value(mover, "select pgq.maint_retry_events()") == 5
+    connection.execute("select pg_terminate_backend(%s, 30000)", (mover.info.backend_pid,))
+    mover.close()
+
+    assert waiting(connection) == [1, 2, 3, 4, 5]
+    assert move_retries(connection) == 5
+    finish(connection, batch)
+    tick(connection)
+    assert consume_all(connection) == [[1, 2, 3, 4, 5]]
+
+
+def test_two_sessions_that_ask_for_one_event_queue_it_once(database, connection, batch):
+    answers = []
+    with database.connect(autocommit=False) as first, database.connect() as second:
+        assert value(first, "select pgq.event_retry(%s, 3, 0)", batch) == 1
+        thread = threading.Thread(
+            target=lambda: answers.append(value(second, "select pgq.event_retry(%s, 3, 0)", batch))
+        )
+        thread.start()
+        wait_for_lock(connection, second)
+        first.commit()
+        thread.join(30)
+
+    assert answers == [0]
+    assert waiting(connection) == [3]
+
+
+def test_a_session_with_an_older_snapshot_fails_rather_than_queue_it_twice(
+    database, connection, batch
+):
+    with database.connect(autocommit=False) as old:
+        old.execute("set transaction isolation level repeatable read")
+        old.execute("select 1")
+        connection.execute("select pgq.event_retry(%s, 3, 0)", (batch,))
+
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            old.execute("select pgq.event_retry(%s, 3, 0)", (batch,))
+
+    assert waiting(connection) == [3]
+
+
+def test_without_the_key_an_older_snapshot_queues_it_twice(database, connection, batch):
+    connection.execute("drop index pgq.retry_entry_0_event_idx")
+    with database.connect(autocommit=False) as old:
+        old.execute("set transaction isolation level repeatable read")
+        old.execute("select 1")
+        connection.execute("select pgq.event_retry(%s, 3, 0)", (batch,))
+        old.execute("select pgq.event_retry(%s, 3, 0)", (batch,))
+        old.commit()
+
+    assert waiting(connection) == [3, 3], "the planted bug must double the event"
+
+
+def test_an_entry_written_while_the_tables_are_emptied_is_kept(database, connection, batch):
+    """The writer waits for the emptying, and then writes to the table that it had been told of before."""
+    with database.connect(autocommit=False) as emptier, database.connect() as writer:
+        assert value(emptier, "select pgq._maintain_retry(0)") is True
+        thread = threading.Thread(
+            target=lambda: writer.execute("select pgq.event_retry(%s, 3, 0)", (batch,))
+        )
+        thread.start()
+        wait_for_lock(connection, writer)
+        emptier.commit()
+        thread.join(30)
+
+    assert waiting(connection) == [3]
+    assert move_retries(connection) == 1
