@@ -86,3 +86,27 @@ def test_a_batch_that_is_not_open_is_an_error(connection, consumer):
         "PQ003",
         "batch not found",
     )
+
+
+def test_many_consumers_and_moves_do_not_make_a_batch_harder_to_find(connection, consumer):
+    """The ledgers hold a row for each move of each consumer."""
+    connection.execute(
+        "select pgq.register_consumer('changes', 'c' || n) from generate_series(1, 300) as n"
+    )
+    for _ in range(3):
+        connection.execute("select pgq.insert_event('changes', 't', 'd')")
+        tick(connection)
+        connection.execute(
+            """select pgq.finish_batch(pgq.next_batch('changes', 'c' || n))
+            from generate_series(1, 300) as n"""
+        )
+    batch = value(connection, "select pgq.next_batch('changes', 'lake')")
+
+    (plan,) = rows(
+        connection,
+        "explain (analyze, buffers, format json) select * from pgq.open_batch where batch_id = %s",
+        batch,
+    )
+
+    assert plan[0][0]["Plan"]["Actual Rows"] == 1
+    assert plan[0][0]["Plan"]["Shared Hit Blocks"] < 30, plan

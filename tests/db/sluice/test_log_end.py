@@ -49,3 +49,18 @@ def test_an_unknown_log_is_named(connection: psycopg.Connection):
     with pytest.raises(psycopg.DatabaseError, match="event log 'none' does not exist") as caught:
         connection.execute("select sluice.log_end('none', 1, 1, 1)")
     assert caught.value.sqlstate == "PQ001"
+
+
+def test_many_logs_do_not_make_one_slower(connection: psycopg.Connection):
+    """Ticks are asked for from the log's own tables: the parent of all has a child for each segment of each log."""
+    connection.execute("select pgq.create_queue(%s)", (LOG,))
+    connection.execute("select pgq.create_queue('other ' || n) from generate_series(1, 30) as n")
+
+    with connection.transaction():
+        assert end(connection, None, None) == 1
+        assert end(connection, 1, 10) == 1
+        touched = connection.execute(
+            "select count(*) from pg_locks where relation::regclass::text ~ '^pgq.tick_[0-9]+_' and pid = pg_backend_pid()"
+            " and mode = 'AccessShareLock' and relation::regclass::text !~ '^pgq.tick_1_'"
+        ).fetchone()
+    assert touched == (0,)

@@ -99,7 +99,9 @@ class Batches:
         """
         return self._runner.run(pgq.get_batch_events(batch_id))
 
-    def stream_batch_events(self, batch_id: int, *, fetch_qty: int = 1000) -> Generator[Event]:
+    def stream_batch_events(
+        self, batch_id: int, *, after_ev_id: int | None = None, fetch_qty: int = 1000
+    ) -> Generator[Event]:
         """Yield the events of an open batch, by ev_id, in bounded memory: a batch may hold millions.
 
         In a transaction of the caller's it reads through a cursor of the server, and other statements may run in
@@ -109,14 +111,15 @@ class Batches:
 
         Args:
             batch_id: An open batch.
+            after_ev_id: Only events with a higher ev_id, to go on where another session stopped; None: all.
             fetch_qty: How many events come from the server at once, 1 or more.
 
         Raises:
             BatchNotFoundError: It is not open. Raised with the first event.
 
-        Source: PgQ 3.5.2 `pgq.batch_event_sql`, the query that is run.
+        Source: `sluice.batch_query`, whose query is run.
         """
-        query = pgq.batch_event_sql(batch_id)
+        query = logs.batch_query(batch_id, after_ev_id)
         with closing(self._runner.stream(query, whole(fetch_qty, "fetch_qty", 1))) as pages:
             for page in pages:
                 for row in page:
@@ -134,7 +137,7 @@ class Batches:
 
         Returns:
             About `qty` events: more when several have the last ev_id, as an event that came again may; fewer: there are
-            no more. Each page reads the whole batch once more.
+            no more. Each page reads the whole batch: `stream_batch_events` with `after_ev_id` reads it once.
 
         Raises:
             BatchNotFoundError: It is not open.
@@ -162,7 +165,8 @@ class Batches:
             False when it had been asked for already.
 
         Raises:
-            BatchNotFoundError: The batch is not open, or has no such event.
+            BatchNotFoundError: The batch is not open.
+            ArgumentError: It has no such event.
 
         Source: PgQ 3.5.2 `pgq.event_retry`. For many events, `retry` costs far less.
         """

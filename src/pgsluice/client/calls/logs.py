@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import timedelta
 from typing import LiteralString
 
@@ -21,6 +22,14 @@ from pgsluice.client.log_records import (
 
 def hold_batch(batch_id: int) -> Call[None]:
     return Call("select sluice.hold_batch(%s::bigint)", (batch_id,), nothing)
+
+
+def batch_query(batch_id: int, after_ev_id: int | None) -> Call[str]:
+    return Call(
+        "select sluice.batch_query(%s::bigint, %s::text[], %s::bigint)",
+        (batch_id, [field.name for field in fields(Event)], after_ev_id),
+        scalar,
+    )
 
 
 def get_batch_page(batch_id: int, after_ev_id: int | None, qty: int) -> Call[list[Event]]:

@@ -146,10 +146,6 @@ def get_batch_events(batch_id: int) -> Call[list[Event]]:
     return Call("select * from pgq.get_batch_events(%s::bigint)", (batch_id,), record(Event))
 
 
-def batch_event_sql(batch_id: int) -> Call[str]:
-    return Call("select pgq.batch_event_sql(%s::bigint)", (batch_id,), scalar)
-
-
 def event_retry(batch_id: int, ev_id: int, retry_after: int | datetime) -> Call[bool]:
     if isinstance(retry_after, datetime):
         at = point(retry_after, "retry_after")

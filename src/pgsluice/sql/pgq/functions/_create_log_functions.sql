@@ -7,7 +7,8 @@
  * installation replaces them (readers.sql).
  *
  * One plan for all values, and always along the indexes: a plan for the empty tables of today would meet millions of rows
- * tomorrow. The parents have no index, so to PostgreSQL before 18 such a plan looks expensive enough to be compiled: jit is off.
+ * tomorrow. The parents have no index, so to PostgreSQL before 18 such a plan looks expensive enough to be compiled, or to be
+ * divided among workers: both are off.
  */
 create or replace function pgq._create_log_functions(i_queue_id integer)
 returns void
@@ -21,6 +22,7 @@ declare
         set plan_cache_mode = force_generic_plan
         set enable_seqscan = off
         set enable_bitmapscan = off
+        set max_parallel_workers_per_gather = 0
         set jit = off';
     v_after constant text := '
 declare

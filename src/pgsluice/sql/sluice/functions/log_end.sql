@@ -8,7 +8,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_queue_id integer;
-    v_event_seq bigint;
+    v_from pgq.tick;
     v_tick_id bigint;
 begin
     select q.queue_id
@@ -22,16 +22,11 @@ begin
             hint = format('create it with pgq.create_queue(%L)', queue_name);
     end if;
     if from_tick is null then
-        select max(t.tick_id) into v_tick_id from pgq.tick as t where t.tick_queue = v_queue_id;
-        return v_tick_id;
+        return (pgq._last_tick(v_queue_id)).tick_id;
     end if;
 
-    select t.tick_event_seq
-    into v_event_seq
-    from pgq.tick as t
-    where t.tick_queue = v_queue_id
-      and t.tick_id = from_tick;
-    if not found then
+    v_from := pgq._find_tick(v_queue_id, from_tick);
+    if v_from.tick_id is null then
         raise exception using
             errcode = 'PQ004',
             message = format('event log %L no longer keeps tick %s', queue_name, from_tick),
@@ -40,16 +35,15 @@ begin
     end if;
 
     -- One tick at the least: what lies between two ticks cannot be divided.
-    select coalesce(
-        max(t.tick_id) filter (where t.tick_event_seq <= v_event_seq + max_events),
-        min(t.tick_id),
-        from_tick
+    execute format(
+        'select coalesce(max(t.tick_id) filter (where t.tick_event_seq <= $1), min(t.tick_id), $2)
+         from pgq.%I as t
+         where t.tick_id > $2
+           and (t.tick_id <= $3 or $3 is null)',
+        format('tick_%s', v_queue_id)
     )
-    into v_tick_id
-    from pgq.tick as t
-    where t.tick_queue = v_queue_id
-      and t.tick_id > from_tick
-      and (t.tick_id <= last_tick or last_tick is null);
+    using v_from.tick_event_seq + max_events, from_tick, last_tick
+    into v_tick_id;
     return v_tick_id;
 end;
 $$;

@@ -1,7 +1,7 @@
 -- The events between two ticks as queries that can run at the same time. The queries hold the ticks' snapshots as
 -- literals, so they give the same rows whenever they run, as long as the log keeps the events.
 --
--- Calls: pgq._events_between_sql, which explains the condition. Reads: pgq.queue, pgq.tick.
+-- Calls: pgq._events_between_sql, which explains the condition. Reads: pgq.queue and the log's ticks.
 create or replace function sluice.log_slices(
     queue_name text,
     from_tick bigint,
@@ -17,9 +17,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_queue record;
-    v_from record;
-    v_to record;
-    v_columns text;
+    v_from pgq.tick;
+    v_to pgq.tick;
+    v_columns text := pgq._event_columns_sql(columns);
     v_count bigint;
 begin
     select q.queue_id
@@ -36,19 +36,9 @@ begin
         return;
     end if;
 
-    select t.tick_snapshot, t.tick_event_seq
-    into v_from
-    from pgq.tick as t
-    where t.tick_queue = v_queue.queue_id
-      and t.tick_id = from_tick;
-    if found then
-        select t.tick_snapshot, t.tick_event_seq
-        into v_to
-        from pgq.tick as t
-        where t.tick_queue = v_queue.queue_id
-          and t.tick_id = to_tick;
-    end if;
-    if not found then
+    v_from := pgq._find_tick(v_queue.queue_id, from_tick);
+    v_to := pgq._find_tick(v_queue.queue_id, to_tick);
+    if v_from.tick_id is null or v_to.tick_id is null then
         raise exception using
             errcode = 'PQ004',
             message = format(
@@ -57,17 +47,6 @@ begin
             detail = 'The events between them may be gone.',
             hint = 'set failOnDataLoss to false to go on from the oldest tick that is kept';
     end if;
-
-    -- xid8 is unknown to most clients: its number is a bigint.
-    select string_agg(
-        case
-            when k.name = 'ev_txid' then 'ev.ev_txid::text::bigint as ev_txid'
-            else format('ev.%I', k.name)
-        end,
-        ', ' order by k.position
-    )
-    into v_columns
-    from unnest(columns) with ordinality as k (name, position);
 
     v_count := greatest(1, least(
         slice_count,
@@ -78,7 +57,7 @@ begin
         select s.number::integer,
             -- Events with an owner are repeated for one consumer, and were in the log before.
             format(
-                'select %s from (%s) as ev where ev.ev_owner is null',
+                'select %s from (%s) as event where event.ev_owner is null',
                 v_columns,
                 pgq._events_between_sql(
                     v_queue.queue_id, v_from.tick_snapshot, v_to.tick_snapshot, s.number::integer, v_count::integer
