@@ -1,3 +1,5 @@
+"""pgq.event_retry, and pgq._queue_retry behind it and the others."""
+
 import psycopg
 import pytest
 
