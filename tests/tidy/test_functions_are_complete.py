@@ -54,10 +54,6 @@ WITHOUT_CALL = {
     "pgq.jsontriga": "a trigger function, named in the migration that makes the table",
     "pgq.logutriga": "a trigger function, named in the migration that makes the table",
     "pgq.sqltriga": "a trigger function, named in the migration that makes the table",
-    "pgq.batch_event_sql": "for PgQ's clients; ours ask sluice.batch_query",
-    "pgq.batch_event_tables": "for PgQ's tools; a client asks for the events",
-    "pgq.event_retry_raw": "for loaders in the database; clients use retry",
-    "pgq.get_batch_cursor": "for PgQ's clients; ours stream what sluice.batch_query gives",
     "pgq.insert_event_raw": "for triggers and loaders in the database; clients use insert_event",
     "pgq.maint_operations": "for PgQ's daemon; ours calls sluice.rotate",
     "pgq.maint_rotate_tables_step1": "for PgQ's daemon; ours calls sluice.rotate",
@@ -68,7 +64,6 @@ WITHOUT_CALL = {
     "pgq.seq_setval": "a helper that PgQ's users call in their SQL",
     "pgq.tune_storage": "a step of create_queue that PgQ's users call after changing tables",
     "pgq.upgrade_schema": "nothing to do: the installer upgrades",
-    "pgq.version": "for pgqd and PgQ's clients, which look for it",
     "sluice.capture_changes": "the trigger function of sluice.capture",
 }
 IN_CATALOG = """
