@@ -14,6 +14,7 @@ def test_a_log_has_the_tables_sequences_and_first_tick_of_pgq(connection):
     assert rows(connection, "select relname from pg_class where relname ~ '^event_1' order by 1") == [
         ("event_1",), ("event_1_0",), ("event_1_0_txid_idx",), ("event_1_1",), ("event_1_1_txid_idx",),
         ("event_1_2",), ("event_1_2_txid_idx",), ("event_1_id_seq",), ("event_1_tick_seq",),
+        ("event_1_txid_idx",),
     ]  # fmt: skip
     assert rows(connection, "select tick_queue, tick_id, tick_event_seq from pgq.tick") == [
         (1, 1, 0)
