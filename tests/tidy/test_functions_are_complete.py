@@ -25,7 +25,7 @@ FOR_PUBLIC = {
 }
 # Steps of trigger functions, which run as whoever changes the table and whom nobody has granted anything.
 STEPS_OF_TRIGGERS = ("pgq._trigger_", "pgq._urlencode")
-# The forms that are not pinned. A body that was parsed when it was created, which the planner puts in its place; and trigger
+# The forms that are not pinned. Bodies that the planner puts in their place, which name nothing without its schema; and trigger
 # functions whose arguments are SQL of their users, to be read in the search_path of the session: they do nothing but call
 # pinned functions, and contain no operator.
 UNPINNED = {
@@ -33,6 +33,7 @@ UNPINNED = {
     "pgq.insert_event(text,text,text)",
     "pgq.jsontriga",
     "pgq.logutriga",
+    "pgq.next_batch",
     "pgq.sqltriga",
 }
 # Public functions that the clients do not call, and why.

@@ -6,9 +6,9 @@
  * They work with their caller's rights. They belong to the owner of the schema, whoever creates the log, because every
  * installation replaces them (readers.sql).
  *
- * One plan for all values, and always along the indexes: a plan for the empty tables of today would meet millions of rows
- * tomorrow. The parents have no index, so to PostgreSQL before 18 such a plan looks expensive enough to be compiled, or to be
- * divided among workers: both are off.
+ * Always along the indexes: a plan for the empty tables of today would meet millions of rows tomorrow. The parents are empty and
+ * have the same indexes, for the sake of these plans: without, there is no plan along indexes alone, and to PostgreSQL before 18 one
+ * that scans against its will looks expensive enough to be compiled and to be given processes of its own.
  */
 create or replace function pgq._create_log_functions(i_queue_id integer)
 returns void
@@ -19,11 +19,8 @@ as $$
 declare
     v_settings constant text := '
         set search_path = pg_catalog, pg_temp
-        set plan_cache_mode = force_generic_plan
         set enable_seqscan = off
-        set enable_bitmapscan = off
-        set max_parallel_workers_per_gather = 0
-        set jit = off';
+        set enable_bitmapscan = off';
     v_after constant text := '
 declare
     v_tick pgq.tick;
@@ -41,11 +38,18 @@ begin
 end;
 ';
     -- The transactions that i_upto sees and i_after does not: those from xmax(i_after) on, without the ones that i_upto has
-    -- running, and those that i_after had running. The first are asked for as the gaps between the running ones: what
-    -- these have written so far may be millions of rows, which an index scan over them would visit to find none visible.
+    -- running, and those that i_after had running; mostly nobody was. If somebody was, the first are asked for as the gaps between the
+    -- running ones: what these have written so far may be millions of rows, which an index scan over them would visit to find
+    -- none visible.
     v_any constant text := '
 begin
-    return exists (
+    if pg_snapshot_xmin(i_upto) = pg_snapshot_xmax(i_upto) then
+        if exists (
+            select from pgq.%2$I as e where e.ev_txid >= pg_snapshot_xmax(i_after) and e.ev_txid < pg_snapshot_xmax(i_upto)
+        ) then
+            return true;
+        end if;
+    elsif exists (
         select
         from (
             select running.txid as after, lead(running.txid, 1, pg_snapshot_xmax(i_upto)) over (order by running.txid) as before
@@ -58,8 +62,10 @@ begin
         cross join lateral (
             select from pgq.%2$I as e where e.ev_txid > gap.after and e.ev_txid < gap.before limit 1
         ) as found
-    )
-    or exists (
+    ) then
+        return true;
+    end if;
+    return pg_snapshot_xmin(i_after) <> pg_snapshot_xmax(i_after) and exists (
         select
         from pgq.%2$I as e
         where e.ev_txid = any (array(

@@ -11,9 +11,18 @@ declare
     v_tick pgq.tick;
 begin
     if pg_sequence_last_value(format('pgq.event_%s_tick_seq', i_queue_id)::regclass) > i_tick_id then
-        execute format('select t.* from pgq.%I($1) as t', format('tick_%s_after', i_queue_id))
-        using i_tick_id
+        -- Mostly it is the next number, in the segment that is written to.
+        execute format(
+            'select t.* from pgq.%I as t where t.tick_id = $1',
+            (select format('tick_%s_%s', i_queue_id, q.queue_cur_table) from pgq.queue as q where q.queue_id = i_queue_id)
+        )
+        using i_tick_id + 1
         into v_tick;
+        if v_tick.tick_id is null then
+            execute format('select t.* from pgq.%I($1) as t', format('tick_%s_after', i_queue_id))
+            using i_tick_id
+            into v_tick;
+        end if;
     end if;
     return v_tick;
 end;

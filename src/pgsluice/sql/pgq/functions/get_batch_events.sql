@@ -8,6 +8,7 @@ create or replace function pgq.get_batch_events(
 returns setof record
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 declare
@@ -17,10 +18,25 @@ declare
     v_upto pg_snapshot;
     v_is_empty boolean;
 begin
-    select b.sub_queue, b.sub_id, b.pos_last_snapshot, b.pos_next_snapshot
+    -- As pgq.open_batch, one ledger after the other: planned once, and mostly the first has it.
+    select s.sub_queue, s.sub_id, p.pos_last_snapshot, p.pos_next_snapshot
     into v_queue_id, v_owner, v_after, v_upto
-    from pgq.open_batch as b
-    where b.batch_id = x_batch_id;
+    from pgq.position_0 as p
+    join pgq.subscriber as s on s.sub_key = p.pos_subscriber and s.sub_ledger = 0
+    where p.pos_batch = x_batch_id
+      and not exists (
+        select from pgq.position_0 as later where later.pos_subscriber = p.pos_subscriber and later.pos_move > p.pos_move
+    );
+    if not found then
+        select s.sub_queue, s.sub_id, p.pos_last_snapshot, p.pos_next_snapshot
+        into v_queue_id, v_owner, v_after, v_upto
+        from pgq.position_1 as p
+        join pgq.subscriber as s on s.sub_key = p.pos_subscriber and s.sub_ledger = 1
+        where p.pos_batch = x_batch_id
+          and not exists (
+            select from pgq.position_1 as later where later.pos_subscriber = p.pos_subscriber and later.pos_move > p.pos_move
+        );
+    end if;
     if not found then
         raise exception using
             errcode = 'PQ003',

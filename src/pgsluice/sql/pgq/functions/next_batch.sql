@@ -1,11 +1,10 @@
+-- Hot: without a level of its own, as the planner puts the body of a plain SQL function in its place. It needs no path: nothing
+-- but a name with its schema is in it.
 create or replace function pgq.next_batch(i_queue_name text, i_consumer_name text)
 returns bigint
-language plpgsql
-set search_path = pg_catalog, pg_temp
+language sql
 as $$
-begin
-    return (pgq.next_batch_custom(i_queue_name, i_consumer_name, null, null, null)).batch_id;
-end;
+    select (pgq.next_batch_custom(i_queue_name, i_consumer_name, null, null, null)).batch_id;
 $$;
 
 comment on function pgq.next_batch(text, text) is
