@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import threading
 
 import psycopg
 import pytest
-from psycopg_pool import ConnectionPool
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from pgsluice import (
+    AsyncEventConsumer,
     ConsumedBatch,
     EventConsumer,
     EventLog,
@@ -180,6 +182,22 @@ def test_what_passes_by_itself_has_its_class_also_out_of_a_handler(
 
     with pytest.raises(kind):
         consuming.once(log_name, "c", on_event=handler, retry=Retry())
+    assert state(observer, log_name) == (1, True)
+
+
+def test_a_conflict_is_no_failed_attempt_also_where_another_event_failed(
+    consuming, observer, log_name
+):
+    insert(observer, log_name, "again", "conflict")
+
+    def handler(connection, event):
+        if event.ev_data == "again":
+            raise RetryEventError(0)
+        yield connection.execute("do $$ begin raise exception using errcode = '40P01'; end $$")
+
+    with pytest.raises(RetryableError):
+        consuming.once(log_name, "c", on_event=handler, retry=Retry())
+
     assert state(observer, log_name) == (1, True)
 
 
@@ -545,6 +563,31 @@ def test_a_running_consumer_waits_for_another_session_of_its_name(
             other.commit()
             wait_until(lambda: effects(observer, log_name) == [("b",)], "the next batch")
             assert background.alive
+
+
+async def test_a_cancelled_consumer_rolls_its_batch_back_and_gives_its_connection_back(
+    observer, log_name, worker_url
+):
+    insert(observer, log_name, "a")
+    in_hand = asyncio.Event()
+
+    async def handler(connection, event):
+        await connection.execute("insert into effect values (%s, 1, 'x')", [log_name])
+        in_hand.set()
+        await connection.execute("select pg_sleep(600)")
+
+    async with AsyncConnectionPool(worker_url, min_size=1, max_size=1, open=False) as pool:
+        consumer = AsyncEventConsumer(pool, log_name, "c", on_event=handler)
+        running = asyncio.create_task(consumer.run(asyncio.Event()))
+        await in_hand.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        async with pool.connection(timeout=10) as connection:
+            await connection.execute("select 1")
+
+    assert effects(observer, log_name) == []
+    assert state(observer, log_name) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,11 @@ async def _stream(
         f"pgsluice_{uuid.uuid4().hex}", row_factory=tuple_row, withhold=is_alone
     ) as cursor:
         await cursor.execute(text.encode())
-        while page := await cursor.fetchmany(fetch_qty):
+        page = await cursor.fetchmany(fetch_qty)
+        while page:
             yield page
+            # One that is not full is the last: most batches are small, and a look for more is a round trip.
+            page = await cursor.fetchmany(fetch_qty) if len(page) == fetch_qty else []
 
 
 async def _copy(connection: AsyncConnection[Any], work: Copy) -> int:

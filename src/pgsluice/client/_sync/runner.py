@@ -106,8 +106,11 @@ def _stream(
         f"pgsluice_{uuid.uuid4().hex}", row_factory=tuple_row, withhold=is_alone
     ) as cursor:
         cursor.execute(text.encode())
-        while page := cursor.fetchmany(fetch_qty):
+        page = cursor.fetchmany(fetch_qty)
+        while page:
             yield page
+            # One that is not full is the last: most batches are small, and a look for more is a round trip.
+            page = cursor.fetchmany(fetch_qty) if len(page) == fetch_qty else []
 
 
 def _copy(connection: Connection[Any], work: Copy) -> int:
