@@ -1,4 +1,5 @@
--- The transaction takes its id first and chooses the table then, for the reason that pgq.insert_event_raw gives.
+-- The transaction takes its id before its events take their numbers. A snapshot older than a rotation shows the table before it: that
+-- is read too.
 create or replace function sluice._capture_target(queue_name text, out event_table text, out event_seq regclass)
 returns record
 language plpgsql
@@ -8,10 +9,6 @@ declare
     v_queue record;
 begin
     perform pg_current_xact_id();
-    if current_setting('transaction_isolation') <> 'read committed' then
-        -- The snapshot may be older than the last rotation, and show the table before it. Locking the row is refused then.
-        perform from pgq.queue as q where q.queue_name = _capture_target.queue_name for share;
-    end if;
     select q.queue_id, q.queue_cur_table, q.queue_event_seq, q.queue_disable_insert
     into v_queue
     from pgq.queue as q
