@@ -3,6 +3,7 @@
 FIRST_EVENT = "the first event of a new log counts"
 NULL_CONSUMER = "a null consumer name is refused"
 EVENT_TIME = "`ev_time` has a default"
+PARENT_INDEX = "the parent of a log's event tables has an index"
 NO_ID = "an event that is refused takes no id"
 POSITION = "a consumer whose tick is gone"
 BATCH_TABLES = "`batch_event_tables` names every event table"
