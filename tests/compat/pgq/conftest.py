@@ -10,8 +10,14 @@ from typing import Any
 import psycopg
 import pytest
 
+from compat.pgq.installations import Installation
+
 CONTROL_FILE = Path("/usr/share/postgresql/15/extension/pgq.control")
 PEER_TEMPLATE = "pgq_template"
+
+# Programs of PgQ run against ours on the oldest and the newest PostgreSQL; against PgQ itself, to tell that a
+# difference is ours and not the test's.
+INSTALLATIONS = (("ours", "15"), ("ours", "18"), ("pgq", "15"))
 
 _numbers = itertools.count(1)
 
@@ -57,3 +63,28 @@ def both(pgq_pair: tuple[str, str]) -> Iterator[tuple[psycopg.Connection, psycop
         psycopg.connect(peer, autocommit=True) as theirs,
     ):
         yield mine, theirs
+
+
+@pytest.fixture(params=INSTALLATIONS, ids=[f"{name}-pg{v}" for name, v in INSTALLATIONS])
+def installation(request: pytest.FixtureRequest, servers: Any) -> Iterator[Installation]:
+    name, version = request.param
+    is_ours = name == "ours"
+    server = servers.get(version, "pgq") if is_ours else request.getfixturevalue("pgq_server")
+    number = next(_numbers)
+    role = f"pgq_role_{number}"
+    template = "sluice_template" if is_ours else PEER_TEMPLATE
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(f"create role {role} login in role pgq_admin")
+        for url in make_database(server, f"pgq_installation_{number}", template):
+            words = psycopg.conninfo.conninfo_to_dict(url) | {"user": role}
+            yield Installation(is_ours, url, role, psycopg.conninfo.make_conninfo(**words))
+            with psycopg.connect(url, autocommit=True) as inside:
+                inside.execute(f"drop owned by {role}")
+        connection.execute(f"drop role {role}")
+
+
+@pytest.fixture
+def observer(installation: Installation) -> Iterator[psycopg.Connection]:
+    """A superuser's session."""
+    with psycopg.connect(installation.url, autocommit=True) as connection:
+        yield connection

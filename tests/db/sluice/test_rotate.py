@@ -44,9 +44,22 @@ def test_it_does_not_switch_before_the_period_is_over_but_empties(connection, lo
     rotate(connection)
     consume_all(connection)
     connection.execute("update pgq.queue set queue_rotation_period = '1 hour'")
+    connection.execute("update pgq.tick set tick_time = tick_time - interval '2 hours'")
 
     assert rotate(connection) == [(0, "reclaimed", None)]
     assert rotate(connection) == []
+
+
+def test_a_consumer_may_go_back_for_a_rotation_period(connection, log):
+    fill(connection)
+    rotate(connection)
+    read = consume_all(connection)
+    connection.execute("update pgq.queue set queue_rotation_period = '1 hour'")
+
+    kept = (0, "kept", "a consumer may go back to it until its rotation period is over")
+    assert rotate(connection) == [kept]
+    assert value(connection, "select pgq.register_consumer_at('changes', 'lake', 1)") == 0
+    assert consume_all(connection) == read
 
 
 def test_segments_are_made_as_they_are_needed_and_used_again(connection, log):

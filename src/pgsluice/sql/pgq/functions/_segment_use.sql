@@ -2,6 +2,8 @@
 -- snapshot, may have put its row in at any time. A position needs a row if its snapshot does not see the row's transaction. It
 -- needs a tick if it is not behind it. The newest tick is a position too: it is where new consumers begin.
 --
+-- Who has read it may go back for a rotation period: what a consumer wrote elsewhere may be restored from a backup.
+--
 -- Along the index whatever the planner knows of the tables: to find nothing in millions of rows must not read them.
 create or replace function pgq._segment_use(i_queue_id integer, i_number integer, out consumers text[], out reason text)
 language plpgsql
@@ -14,7 +16,9 @@ declare
     v_events text := format('event_%s_%s', i_queue_id, i_number);
     v_last_tick bigint := (pgq._segment_span(i_queue_id, i_number)).last_tick;
     v_missing text;
+    v_period interval;
     v_is_new boolean;
+    v_is_recent boolean;
 begin
     -- No move: its ledger was emptied after this statement began.
     execute format(
@@ -43,6 +47,12 @@ begin
     )
     using (pgq._last_tick(i_queue_id)).tick_snapshot
     into v_is_new;
+    select q.queue_rotation_period into v_period from pgq.queue as q where q.queue_id = i_queue_id;
+    execute format(
+        'select max(t.tick_time) > clock_timestamp() - $1 from only pgq.%I as t', format('tick_%s_%s', i_queue_id, i_number)
+    )
+    using v_period
+    into v_is_recent;
     select string_agg(k.name, ', ' order by k.name)
     into v_missing
     from sluice.log_policy as p
@@ -61,6 +71,8 @@ begin
         reason := format('not yet read by %s', array_to_string(consumers, ', '));
     elsif v_is_new then
         reason := 'it has events that no tick covers yet';
+    elsif v_is_recent then
+        reason := 'a consumer may go back to it until its rotation period is over';
     end if;
 end;
 $$;

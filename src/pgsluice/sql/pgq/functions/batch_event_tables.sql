@@ -14,7 +14,7 @@ begin
     if not found then
         raise exception using
             errcode = 'PQ003',
-            message = format('Cannot find data for batch %s', x_batch_id),
+            message = format('Cannot find data for batch %s', coalesce(x_batch_id::text, '<NULL>')),
             hint = 'open a batch with pgq.next_batch(); a finished one cannot be read again';
     end if;
     -- All of them: an event stays in the table that its transaction began to write to, whatever was switched since.

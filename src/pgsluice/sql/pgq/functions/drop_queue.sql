@@ -66,6 +66,7 @@ grant execute on function pgq.drop_queue(text, boolean) to pgq_admin, sluice_adm
 create or replace function pgq.drop_queue(x_queue_name text)
 returns integer
 language sql
+strict
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -73,6 +74,6 @@ as $$
 $$;
 
 comment on function pgq.drop_queue(text) is
-    'Drop an event log that has no consumers; returns 1.';
+    'Drop an event log that has no consumers; returns 1, and does nothing for null.';
 revoke execute on function pgq.drop_queue(text) from public;
 grant execute on function pgq.drop_queue(text) to pgq_admin, sluice_admin;

@@ -167,7 +167,7 @@ begin
     if not found then
         raise exception using
             errcode = 'PQ004',
-            message = format('queue not found or ticker disabled: %s', i_queue_name),
+            message = format('queue not found or ticker disabled: %s', coalesce(i_queue_name, '<NULL>')),
             hint = format('call pgq.set_queue_config(%L, %L, %L)', i_queue_name, 'external_ticker', 'true');
     end if;
 

@@ -1,0 +1,147 @@
+"""Everything that can be seen of a statement at PgQ and at ours, so that the two can be compared.
+
+Moments are compared to ten seconds, relative to now. Transaction ids and snapshots are not compared, nor are the
+texts in detail and hint, which PgQ does not have.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.types.string import TextLoader
+
+# PgQ raises all of its own errors with these codes; ours have one for each meaning.
+CODES_OF_PGQ = {"P0001", "XX000"}
+DISTANT_S = 10_000_000
+# Columns that say how long ago something was.
+AGES = {"lag", "last_seen", "ticker_lag"}
+# Columns whose values are ids of transactions.
+TRANSACTION_IDS = {"ev_txid"}
+STATE = {
+    "queue": """
+        select q.queue_id, q.queue_name, q.queue_ntables, q.queue_cur_table, q.queue_rotation_period, q.queue_switch_time,
+            q.queue_switch_step2 is null, q.queue_external_ticker, q.queue_disable_insert, q.queue_ticker_paused,
+            q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period, q.queue_per_tx_limit,
+            q.queue_data_pfx, q.queue_event_seq, q.queue_tick_seq, q.queue_extra_maint
+        from pgq.queue as q order by q.queue_id
+    """,
+    # PgQ does not count the first event of a queue; from the second on the counts are the same.
+    "tick": """
+        select t.tick_queue, t.tick_id, t.tick_time, greatest(t.tick_event_seq, 1)
+        from pgq.tick as t order by t.tick_queue, t.tick_id
+    """,
+    "consumer": "select c.co_id, c.co_name from pgq.consumer as c order by c.co_id",
+    "subscription": """
+        select s.sub_id, s.sub_queue, s.sub_consumer, s.sub_last_tick, s.sub_active, s.sub_batch, s.sub_next_tick
+        from pgq.subscription as s order by s.sub_queue, s.sub_consumer
+    """,
+    "retry_queue": """
+        select r.ev_retry_after, r.ev_queue, r.ev_id, r.ev_time, r.ev_owner, r.ev_retry,
+            r.ev_type, r.ev_data, r.ev_extra1, r.ev_extra2, r.ev_extra3, r.ev_extra4
+        from pgq.retry_queue as r order by r.ev_owner, r.ev_id
+    """,
+    "events": """
+        select e.tableoid::regclass::text, e.ev_id, e.ev_time, e.ev_owner, e.ev_retry,
+            e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
+        from pgq.event_template as e order by e.tableoid::regclass::text collate "C", e.ev_id, e.ev_txid
+    """,
+}
+
+
+class RelativeLoader(TextLoader):
+    """A timestamp as its distance from now, to ten seconds; infinities and the distant past as they are."""
+
+    def load(self, data: bytes) -> str:
+        text = super().load(data)
+        assert isinstance(text, str)
+        try:
+            distance_s = (datetime.fromisoformat(text) - datetime.now(UTC)).total_seconds()
+        except ValueError:
+            return text
+        return text if distance_s < -DISTANT_S else f"now {round(distance_s / 10) * 10:+d} s"
+
+
+def prepare(connection: psycopg.Connection) -> None:
+    connection.adapters.register_loader("timestamptz", RelativeLoader)
+    connection.execute("set client_min_messages = notice")
+    connection.execute("set timezone = 'UTC'")
+
+
+def outcome(connection: psycopg.Connection, statement: str) -> dict[str, Any]:
+    """What a caller sees: columns with their types, rows, notices, or the error's text."""
+    notices: list[tuple[str | None, str | None]] = []
+
+    def note(diagnostic: psycopg.errors.Diagnostic) -> None:
+        notices.append((diagnostic.severity, diagnostic.message_primary))
+
+    connection.add_notice_handler(note)
+    try:
+        cursor = connection.execute(statement)
+        description = cursor.description or ()
+        rows = cursor.fetchall() if description else []
+    except psycopg.Error as error:
+        return {
+            "error": without_transaction_ids(error.diag.message_primary or str(error)),
+            "code": error.sqlstate,
+            "notices": notices,
+        }
+    finally:
+        connection.remove_notice_handler(note)
+    names = [column.name for column in description]
+    return {
+        "columns": [(column.name, column.type_display) for column in description],
+        "rows": [comparable(names, row) for row in rows],
+        "notices": notices,
+    }
+
+
+def comparable(names: list[str], row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(map(comparable_value, names, row))
+
+
+def comparable_value(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in TRANSACTION_IDS:
+        return "a transaction id" if isinstance(value, int) and value > 0 else value
+    if name in AGES:
+        return f"{round(value.total_seconds() / 10) * 10} s"
+    if name == "ev_per_sec":
+        return "a rate" if value > 0 else value
+    return value
+
+
+def without_transaction_ids(message: str) -> str:
+    return re.sub(r"(xmin|xmax|txid|step1|current)=\d+", r"\1=…", message)
+
+
+def state(connection: psycopg.Connection) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows of every table, as far as they must agree."""
+    if connection.info.transaction_status == TransactionStatus.INERROR:
+        return {}
+    return {table: connection.execute(query).fetchall() for table, query in STATE.items()}
+
+
+def unlike(mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
+    """What is not the same in two outcomes or states."""
+    if theirs.get("code") in CODES_OF_PGQ:
+        mine, theirs = mine | {"code": None}, theirs | {"code": None}
+    return {
+        key: f"{key}: ours {only(mine.get(key), theirs.get(key))} "
+        f"PgQ {only(theirs.get(key), mine.get(key))}"
+        for key in sorted(mine.keys() | theirs.keys())
+        if mine.get(key) != theirs.get(key)
+    }
+
+
+def only(here: Any, there: Any) -> Any:
+    """Of a list, what the other has not; all of it if they differ in nothing but order and repetition."""
+    if not isinstance(here, list) or not isinstance(there, list):
+        return here
+    if all(one in there for one in here) and all(one in here for one in there):
+        return here
+    return [one for one in here if one not in there]
