@@ -32,6 +32,43 @@ def consume_all(
     return batches
 
 
+def open_batch(
+    connection: psycopg.Connection,
+    events: int = 5,
+    *,
+    log: str = "changes",
+    consumer: str = "lake",
+) -> int:
+    """Insert events, tick, and open the batch that has them: ids 1 to `events` on a new log."""
+    connection.execute(
+        "select pgq.insert_event(%s, 't', n::text) from generate_series(1, %s) as n", (log, events)
+    )
+    tick(connection, log)
+    batch = value(connection, "select pgq.next_batch(%s, %s)", log, consumer)
+    assert isinstance(batch, int)
+    return batch
+
+
+def finish(connection: psycopg.Connection, batch: int) -> None:
+    assert value(connection, "select pgq.finish_batch(%s)", batch) == 1
+
+
+def move_retries(connection: psycopg.Connection) -> int:
+    """Put back what is due, as a daemon does; how many it were."""
+    moved = 0
+    while count := value(connection, "select pgq.maint_retry_events()"):
+        assert isinstance(count, int)
+        moved += count
+    return moved
+
+
+def waiting(connection: psycopg.Connection) -> list[int]:
+    """The ids in the retry queue."""
+    return [
+        ev_id for (ev_id,) in rows(connection, "select ev_id from pgq.retry_queue order by ev_id")
+    ]
+
+
 def error_of(connection: psycopg.Connection, query: str, *parameters: object) -> tuple[str, str]:
     """The code and message of the error that a statement ends with."""
     try:

@@ -1,4 +1,4 @@
-"""pgq.batch_event_sql, and pgq._batch_sql behind it."""
+"""pgq.batch_event_sql, and pgq._batch_sql and pgq._event_columns_sql behind it."""
 
 import psycopg
 import pytest

@@ -1,6 +1,8 @@
-import pytest
+"""pgq.event_retry, and pgq._queue_retry behind it and the others."""
 
 import psycopg
+import pytest
+
 from support import rows, value
 from support_log import consume_all, finish, move_retries, open_batch, tick, waiting
 

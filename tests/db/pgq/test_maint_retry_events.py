@@ -1,3 +1,5 @@
+"""pgq.maint_retry_events, and pgq._due_retries behind it; what loses a late commit is in concurrency/test_retries.py."""
+
 import psycopg
 import pytest
 
@@ -120,8 +122,9 @@ def test_an_event_queued_in_the_movers_own_transaction_is_not_lost(database, con
 def test_a_transaction_with_one_snapshot_is_refused(connection, consumer, level):
     queue_retries(connection, 1)
 
-    with pytest.raises(psycopg.Error) as caught, connection.transaction():
-        connection.execute(f"set transaction isolation level {level}")
+    connection.execute(f"set default_transaction_isolation = '{level}'")
+
+    with pytest.raises(psycopg.Error) as caught:
         connection.execute("select pgq.maint_retry_events()")
 
     assert caught.value.sqlstate == "PQ004"

@@ -1,3 +1,5 @@
+"""sluice.batch_query: the text that a client streams."""
+
 import psycopg
 import pytest
 

@@ -31,7 +31,9 @@ def test_the_pages_together_are_the_batch(connection, consumer, qty):
     found = pages(connection, batch, qty)
 
     assert all(len(page) == qty for page in found[:-1])
-    assert sum(found, []) == rows(connection, "select * from pgq.get_batch_events(%s)", batch)
+    assert [event for page in found for event in page] == rows(
+        connection, "select * from pgq.get_batch_events(%s)", batch
+    )
 
 
 def test_events_with_the_same_id_come_on_one_page(connection, consumer):

@@ -99,7 +99,7 @@ class AsyncBatches:
         return await self._runner.run(pgq.get_batch_events(batch_id))
 
     async def stream_batch_events(
-        self, batch_id: int, after_ev_id: int | None = None, *, fetch_qty: int = 1000
+        self, batch_id: int, *, after_ev_id: int | None = None, fetch_qty: int = 1000
     ) -> AsyncGenerator[Event]:
         """Yield the events of an open batch, by ev_id, in bounded memory: a batch may hold millions.
 
@@ -116,7 +116,7 @@ class AsyncBatches:
         Raises:
             BatchNotFoundError: It is not open. Raised with the first event.
 
-        Source: `sluice.batch_query`, which gives the query that is run.
+        Source: `sluice.batch_query`, whose query is run.
         """
         query = logs.batch_query(batch_id, after_ev_id)
         async with aclosing(self._runner.stream(query, whole(fetch_qty, "fetch_qty", 1))) as pages:
@@ -127,7 +127,7 @@ class AsyncBatches:
     async def get_batch_page(
         self, batch_id: int, after_ev_id: int | None = None, qty: int = 1000
     ) -> list[Event]:
-        """Return some events of an open batch, by ev_id: for readers that keep no connection between two pages.
+        """Return some events of an open batch, by ev_id, to go on where another session stopped.
 
         Args:
             batch_id: An open batch.
@@ -136,7 +136,7 @@ class AsyncBatches:
 
         Returns:
             About `qty` events: more when several have the last ev_id, as an event that came again may; fewer: there are
-            no more. Each page reads the whole batch once more.
+            no more. Each page reads the whole batch: `stream_batch_events` with `after_ev_id` reads it once.
 
         Raises:
             BatchNotFoundError: It is not open.
@@ -164,7 +164,8 @@ class AsyncBatches:
             False when it had been asked for already.
 
         Raises:
-            BatchNotFoundError: The batch is not open, or has no such event.
+            BatchNotFoundError: The batch is not open.
+            ArgumentError: It has no such event.
 
         Source: PgQ 3.5.2 `pgq.event_retry`. For many events, `retry` costs far less.
         """

@@ -25,10 +25,9 @@ def hold_batch(batch_id: int) -> Call[None]:
 
 
 def batch_query(batch_id: int, after_ev_id: int | None) -> Call[str]:
-    columns = [field.name for field in fields(Event)]
     return Call(
         "select sluice.batch_query(%s::bigint, %s::text[], %s::bigint)",
-        (batch_id, columns, after_ev_id),
+        (batch_id, [field.name for field in fields(Event)], after_ev_id),
         scalar,
     )
 

@@ -1,15 +1,24 @@
 -- breaking: no
--- Which batch is open, and where its subscriber stands. A batch is looked for in the ledgers by its index; the subscriber's
--- newest move decides whether it is open still.
+-- Which batch is open, and what bounds it: a subscriber's newest move says it. A batch is found by the ledgers' own index, however
+-- many subscribers there are.
 create view pgq.open_batch as
-select opened.pos_batch as batch_id, s.sub_key, s.sub_id, s.sub_queue, s.sub_consumer,
-    s.pos_last_tick, s.pos_last_snapshot, s.pos_next_tick, s.pos_next_snapshot
-from (
-    select p0.pos_batch, p0.pos_subscriber from pgq.position_0 as p0 where p0.pos_batch is not null
-    union
-    select p1.pos_batch, p1.pos_subscriber from pgq.position_1 as p1 where p1.pos_batch is not null
-) as opened
-join pgq.standing as s on s.sub_key = opened.pos_subscriber and s.pos_batch = opened.pos_batch;
+select p.pos_batch as batch_id, s.sub_key, s.sub_id, s.sub_queue, s.sub_consumer,
+    p.pos_last_tick, p.pos_last_snapshot, p.pos_next_tick, p.pos_next_snapshot
+from pgq.position_0 as p
+join pgq.subscriber as s on s.sub_key = p.pos_subscriber and s.sub_ledger = 0
+where p.pos_batch is not null
+  and not exists (
+      select from pgq.position_0 as newer where newer.pos_subscriber = p.pos_subscriber and newer.pos_move > p.pos_move
+  )
+union all
+select p.pos_batch, s.sub_key, s.sub_id, s.sub_queue, s.sub_consumer,
+    p.pos_last_tick, p.pos_last_snapshot, p.pos_next_tick, p.pos_next_snapshot
+from pgq.position_1 as p
+join pgq.subscriber as s on s.sub_key = p.pos_subscriber and s.sub_ledger = 1
+where p.pos_batch is not null
+  and not exists (
+      select from pgq.position_1 as newer where newer.pos_subscriber = p.pos_subscriber and newer.pos_move > p.pos_move
+  );
 comment on view pgq.open_batch is 'Every open batch with the snapshots that bound it: ask for one by its batch_id.';
 grant select on pgq.open_batch to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 
