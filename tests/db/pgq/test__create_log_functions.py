@@ -91,11 +91,16 @@ def test_any_does_not_visit_what_running_transactions_have_written(database, con
         )
         connection.execute("analyze pgq.event_1_0")
 
-        found, visited = connection.execute(
-            """select pgq.event_1_any(%s::pg_snapshot, pg_current_snapshot()),
-            pg_stat_get_xact_tuples_returned('pgq.event_1_0_txid_idx'::regclass)""",
-            (after,),
-        ).fetchone()
+        connection.execute("select pg_current_xact_id()")  # a later one that has ended
+
+        with connection.transaction():
+            found = value(
+                connection, "select pgq.event_1_any(%s::pg_snapshot, pg_current_snapshot())", after
+            )
+            visited = value(
+                connection,
+                "select pg_stat_get_xact_tuples_returned('pgq.event_1_0_txid_idx'::regclass)",
+            )
 
     assert found is False
     assert visited < 100

@@ -7,8 +7,8 @@
  * installation replaces them (readers.sql).
  *
  * One plan for all values, and always along the indexes: a plan for the empty tables of today would meet millions of rows
- * tomorrow. The parents have no index, so to PostgreSQL before 18 such a plan looks expensive enough to be compiled, or to be
- * divided among workers: both are off.
+ * tomorrow. The parents have no index, so to PostgreSQL before 18 such a plan looks expensive enough to be compiled, and to be
+ * worth processes of its own: neither is to happen.
  */
 create or replace function pgq._create_log_functions(i_queue_id integer)
 returns void
@@ -22,8 +22,8 @@ declare
         set plan_cache_mode = force_generic_plan
         set enable_seqscan = off
         set enable_bitmapscan = off
-        set max_parallel_workers_per_gather = 0
-        set jit = off';
+        set jit = off
+        set max_parallel_workers_per_gather = 0';
     v_after constant text := '
 declare
     v_tick pgq.tick;

@@ -8,6 +8,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set jit = off
+set max_parallel_workers_per_gather = 0
 as $$
 declare
     v_events text := format('event_%s_%s', i_queue_id, i_number);
