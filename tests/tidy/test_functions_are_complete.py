@@ -50,7 +50,7 @@ WITHOUT_CALL = {
     "pgq.batch_event_tables": "PgQ's list of a batch's tables, for those who write their own query",
     "pgq.event_retry_raw": "for programs that copy retries between databases",
     "pgq.find_tick_helper": "a step of next_batch_custom that PgQ's users call in their SQL",
-    "pgq.get_batch_cursor": "a cursor in SQL; clients have one over sluice.batch_query",
+    "pgq.get_batch_cursor": "for PgQ's clients; ours stream what sluice.batch_query gives",
     "pgq.grant_perms": "repairs rights that somebody took away; create_queue has given them",
     "pgq.jsontriga": "a trigger function, named in the migration that makes the table",
     "pgq.logutriga": "a trigger function, named in the migration that makes the table",
