@@ -125,7 +125,7 @@ class Stress:
         done = 0
         while done < self._events_each and not self._drained.is_set():
             names = [f"{number}-{done + n}" for n in range(chance.randint(1, 600))]
-            if chance.random() < 0.1:
+            if chance.random() < 0.05:
                 # An old snapshot: rotations happen between it and the insert.
                 session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
                 session.execute("select from pgq.consumer")
@@ -164,7 +164,7 @@ class Stress:
         while not self._drained.is_set():
             session.execute("select pgq.ticker()")
             session.commit()
-            time.sleep(0.005)
+            time.sleep(self._period_s / 20)
 
     def _rotate(self, session: psycopg.Connection) -> None:
         for attempt in itertools.count():
@@ -247,6 +247,8 @@ class Stress:
 def differences(committed: list[str], received: list[str]) -> list[str]:
     """What was lost, doubled or made up, a few of each."""
     counts, expected = Counter(received), Counter(committed)
+    if counts == expected:
+        return []
     lost, extra = expected - counts, counts - expected
     return [
         *(f"lost {name}" for name in sorted(lost)[:5]),
