@@ -15,7 +15,7 @@ from support_pgmq import upstream_sql
 @pytest.fixture
 def connection(database_18):
     with database_18.connect() as connection:
-        connection.execute("drop schema pgmq, pgq, sluice cascade")
+        connection.execute("drop schema pgmq, pgq, pgq_coop, sluice cascade")
         yield connection
 
 
@@ -78,7 +78,7 @@ def test_a_table_that_stays_locked_is_named_after_the_deadline(run, connection, 
 
 
 def test_where_there_is_no_pgmq_it_says_so(run):
-    assert "no schema pgmq in this database to adopt" in run("adopt", code=3).stderr
+    assert "no PGMQ and no PgQ in this database to adopt" in run("adopt", code=3).stderr
 
 
 def test_the_older_names_are_installed_when_asked_for_and_stay(run, connection):
