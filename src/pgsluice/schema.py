@@ -1,4 +1,4 @@
-"""Install, upgrade, verify, print and remove the schemas `pgmq`, `pgq` and `sluice`.
+"""Install, upgrade, verify, print and remove the schemas `pgmq`, `pgq`, `pgq_coop` and `sluice`.
 
 The SQL lives beside this file, in `sql/`: numbered migrations make tables and run once, functions are replaced
 whole at every installation. Everything here works inside the transaction of the connection it is given and never
