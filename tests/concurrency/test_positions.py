@@ -9,7 +9,7 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from support import rows, value, wait_for_lock, wait_until
+from support import replace_in, rows, value, wait_for_lock, wait_until
 from support_log import coop_next, error_of, fall_silent, ids, tick
 
 BATCH_COUNT = 60
@@ -65,6 +65,25 @@ def test_two_sessions_have_one_batch_and_one_of_them_finishes_it(database, conne
         waiting.join(30)
 
     assert finished == [0]
+
+
+def test_without_lock_and_key_two_sessions_have_two_batches_of_the_same_events(
+    database, connection, batches
+):
+    replace_in(
+        connection,
+        "pgq.next_batch_custom(text,text,interval,integer,interval)",
+        "for no key update of s;",
+        ";",
+    )
+    connection.execute("alter table pgq.position_0 drop constraint position_0_pkey")
+    connection.execute("create index on pgq.position_0 (pos_subscriber, pos_move)")
+    query = "select pgq.next_batch('changes', 'lake')"
+    with database.connect(autocommit=False) as first, database.connect(autocommit=False) as second:
+        one, two = value(first, query), value(second, query)
+
+        assert one != two
+        assert ids(first, one) == ids(second, two) == [1], "the planted bug must double the event"
 
 
 def process(done: list[int], *, isolation: str = "read committed"):

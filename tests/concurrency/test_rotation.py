@@ -10,8 +10,10 @@ import threading
 import psycopg
 import pytest
 
-from support import rows, value, wait_for_lock
+from support import replace_in, rows, value, wait_for_lock
 from support_log import consume_all, tick
+
+GATE = 4711
 
 # What rotation with PgQ's rule asks: have all consumers passed the ticks of the segment? Not: its rows.
 BY_TICKS = """
@@ -108,6 +110,76 @@ def test_a_writer_that_straddles_many_ticks_and_segments_is_delivered_once(
     assert "kept" not in {action for action, _ in rotate(connection)[1].values()}
 
 
+def test_a_writer_that_straddles_ticks_is_lost_when_only_what_began_after_the_tick_counts(
+    database, connection, log
+):
+    replace_in(
+        connection,
+        "pgq._events_between_sql(integer,pg_snapshot,pg_snapshot,integer,integer)",
+        "if i_slice = 1 then",
+        "if false then",
+    )
+    with database.connect(autocommit=False) as writer:
+        insert(writer)
+        for _ in range(3):
+            tick(connection)
+            assert consume(connection) == []
+        writer.commit()
+
+    tick(connection)
+    assert consume(connection) == [], "the planted bug must lose the event"
+
+
+def insert_behind_a_savepoint(session):
+    """One event of the transaction itself, one of a savepoint, and one that is rolled back."""
+    written = [insert(session)]
+    session.execute("savepoint one")
+    written.append(insert(session))
+    session.execute("savepoint two")
+    insert(session, "rolled back")
+    session.execute("rollback to savepoint two")
+    return written
+
+
+def test_savepoints_and_rollbacks_across_ticks_and_rotations_are_delivered_once(
+    database, connection, log
+):
+    with (
+        database.connect(autocommit=False) as writer,
+        database.connect(autocommit=False) as other,
+    ):
+        written = insert_behind_a_savepoint(writer)
+        insert_behind_a_savepoint(other)
+        for _ in range(3):
+            tick(connection)
+            assert consume(connection) == []
+            rotate(connection)
+        writer.commit()
+        other.rollback()
+
+    tick(connection)
+    assert consume(connection) == written
+    assert "kept" not in {action for action, _ in rotate(connection)[1].values()}
+
+
+def test_what_a_savepoint_wrote_is_lost_when_rows_go_by_their_own_transaction(
+    database, connection, log
+):
+    """The planted bug: xmin, the id that a row itself has, is the savepoint's, and no snapshot lists it as running."""
+    function = "pgq._events_between_sql(integer,pg_snapshot,pg_snapshot,integer,integer)"
+    source = value(connection, "select pg_get_functiondef(%s::regprocedure)", function)
+    assert source.count("event.ev_txid") == 4
+    connection.execute(source.replace("event.ev_txid", "event.xmin::text::pg_catalog.xid8"))
+    with database.connect(autocommit=False) as writer:
+        written = insert_behind_a_savepoint(writer)
+        tick(connection)
+        assert consume(connection) == []
+        writer.commit()
+
+    tick(connection)
+    assert consume(connection) == written[:1], "the planted bug must lose the savepoint's event"
+
+
 def write_from_an_old_snapshot(database, connection, write):
     """A session whose snapshot is from before two rotations writes into the segment that was current then."""
     with database.connect(autocommit=False) as old:
@@ -153,8 +225,7 @@ def test_an_event_from_an_old_snapshot_is_lost_when_only_ticks_count(
     assert consume(connection) == [], "the planted bug must lose the event"
 
 
-@pytest.mark.parametrize("write", [insert, copy_in], ids=["insert_event", "copy"])
-def test_an_insert_that_stalls_across_rotations_is_delivered(database, connection, log, write):
+def stall_across_rotations(database, connection, write):
     with database.connect() as slow, database.connect(autocommit=False) as gate:
         # It has chosen segment 0, and waits at its door.
         gate.execute("lock table only pgq.event_1_0 in share mode")
@@ -167,12 +238,27 @@ def test_an_insert_that_stalls_across_rotations_is_delivered(database, connectio
             assert rotate(connection)[0] == current
         gate.commit()
         stalled.join(30)
-
     assert value(connection, "select count(*) from only pgq.event_1_0") == 1
+
+
+@pytest.mark.parametrize("write", [insert, copy_in], ids=["insert_event", "copy"])
+def test_an_insert_that_stalls_across_rotations_is_delivered(database, connection, log, write):
+    stall_across_rotations(database, connection, write)
+
     assert rotate(connection)[1][0][0] == "kept"
     tick(connection)
     assert consume(connection) == [1]
     assert rotate(connection)[1][0] == ("reclaimed", None)
+
+
+@pytest.mark.parametrize("write", [insert, copy_in], ids=["insert_event", "copy"])
+def test_an_insert_that_stalls_is_lost_when_only_ticks_count(database, connection, log, write):
+    connection.execute(BY_TICKS)
+    stall_across_rotations(database, connection, write)
+
+    assert rotate(connection)[1][0] == ("reclaimed", None)
+    tick(connection)
+    assert consume(connection) == [], "the planted bug must lose the event"
 
 
 def test_an_insert_that_waits_for_the_truncation_of_its_segment_is_delivered(
@@ -224,6 +310,71 @@ def test_rotation_waits_for_nobody_and_names_who_is_in_the_way(database, connect
         reader.rollback()
 
     assert rotate(connection)[1][0] == ("reclaimed", None)
+
+
+def test_rotation_that_waits_for_a_reader_makes_writers_wait_behind_it(database, connection, log):
+    """The planted bug: without NOWAIT one reader stops everybody."""
+    replace_in(connection, "pgq._lock_segment(integer,integer,text)", "mode nowait", "mode")
+    insert(connection)
+    rotate(connection)
+    tick(connection)
+    consume_all(connection)
+    with (
+        database.connect(autocommit=False) as reader,
+        database.connect() as rotator,
+        database.connect() as consumer,
+    ):
+        value(reader, "select count(*) from only pgq.event_1_0")
+        waiting = threading.Thread(target=rotate, args=(rotator,))
+        waiting.start()
+        wait_for_lock(connection, rotator)
+        consumer.execute("set lock_timeout = '0.2 s'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            consumer.execute("select count(*) from pgq.event_1")
+        reader.rollback()
+        waiting.join(30)
+
+
+def rotate_between_look_and_lock(database, connection, *, look_again):
+    """A transaction that wrote to segment 0 commits when rotation has looked and found nothing, and has not locked yet."""
+    function = "pgq._reclaim(integer,integer)"
+    source = value(connection, "select pg_get_functiondef(%s::regprocedure)", function)
+    before, between, behind = source.split("v_use := pgq._segment_use(i_queue_id, i_number);")
+    look = f"v_use := pgq._segment_use(i_queue_id, i_number); perform pg_advisory_xact_lock_shared({GATE});"
+    second = look if look_again else "v_use.reason := null;"
+    with (
+        database.connect(autocommit=False) as gate,
+        database.connect(autocommit=False) as writer,
+        database.connect() as rotator,
+    ):
+        insert(writer)
+        tick(connection)
+        consume_all(connection)
+        assert rotate(connection)[0] == 1
+        connection.execute(before + look + between + second + behind)
+        gate.execute("select pg_advisory_xact_lock(%s)", (GATE,))
+        steps = []
+        rotating = threading.Thread(target=lambda: steps.append(rotate(rotator)[1][0]))
+        rotating.start()
+        wait_for_lock(connection, rotator)
+        writer.commit()
+        gate.commit()
+        rotating.join(30)
+    return steps[0]
+
+
+def test_a_commit_between_look_and_lock_is_seen_by_the_second_look(database, connection, log):
+    assert rotate_between_look_and_lock(database, connection, look_again=True)[0] == "kept"
+
+    tick(connection)
+    assert consume(connection) == [1]
+
+
+def test_a_commit_between_look_and_lock_is_lost_without_the_second_look(database, connection, log):
+    assert rotate_between_look_and_lock(database, connection, look_again=False)[0] == "reclaimed"
+
+    tick(connection)
+    assert consume(connection) == [], "the planted bug must lose the event"
 
 
 def test_rotation_leaves_a_log_alone_that_is_registered_to_or_ticked(database, connection, log):

@@ -84,6 +84,48 @@ def test_with_the_lock_the_second_ticker_leaves_it_to_the_first(database, connec
     assert delivered == [1]
 
 
+def tick_from_an_old_snapshot(database, connection):
+    """A ticker whose snapshot is from before an event and a tick of another."""
+    with database.connect(autocommit=False) as old:
+        old.execute("set transaction isolation level repeatable read")
+        value(old, "select count(*) from pgq.consumer")
+        connection.execute("select pgq.insert_event('changes', 't', 'behind the snapshot')")
+        tick(connection)
+        ticked = value(old, "select pgq.ticker('changes')")
+        old.commit()
+        return ticked
+
+
+def test_a_stale_snapshot_is_no_tick(database, connection, log):
+    with pytest.raises(psycopg.Error, match="cannot tick event log 'changes'"):
+        tick_from_an_old_snapshot(database, connection)
+
+    tick(connection)
+    assert [ev_id for batch in consume_all(connection) for ev_id in batch] == [1]
+
+
+def test_a_stale_snapshot_as_tick_doubles_an_event(database, connection, log):
+    """The planted bug: any isolation level will do, and no look at the last tick."""
+    replace_in(
+        connection,
+        "pgq.ticker(text)",
+        "current_setting('transaction_isolation') <> 'read committed'",
+        "false",
+    )
+    replace_in(
+        connection,
+        "pgq._take_tick(integer)",
+        "perform pgq._require_newer_snapshot(i_queue_id);",
+        "",
+    )
+
+    assert isinstance(tick_from_an_old_snapshot(database, connection), int)
+
+    tick(connection)
+    delivered = [ev_id for batch in consume_all(connection) for ev_id in batch]
+    assert delivered == [1, 1], "the planted bug must deliver the event twice"
+
+
 @pytest.mark.slow
 def test_two_tickers_and_writers_that_commit_late_lose_and_double_nothing(database_18):
     """Four writers, one in five transactions held open over several ticks, rollbacks and savepoints; two tickers."""
