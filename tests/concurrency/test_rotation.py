@@ -314,7 +314,9 @@ def test_rotation_waits_for_nobody_and_names_who_is_in_the_way(database, connect
 
 def test_rotation_that_waits_for_a_reader_makes_writers_wait_behind_it(database, connection, log):
     """The planted bug: without NOWAIT one reader stops everybody."""
-    replace_in(connection, "pgq._lock_segment(integer,integer,text)", "mode nowait", "mode")
+    replace_in(
+        connection, "pgq._lock_segment(integer,integer,text,integer)", "else 'nowait'", "else ''"
+    )
     insert(connection)
     rotate(connection)
     tick(connection)
@@ -333,6 +335,53 @@ def test_rotation_that_waits_for_a_reader_makes_writers_wait_behind_it(database,
             consumer.execute("select count(*) from pgq.event_1")
         reader.rollback()
         waiting.join(30)
+
+
+def reclaimed_beside_consumers_that_always_read(database, connection):
+    """Whether one of ten rotations empties segment 0 while at any time some consumer is reading all segments."""
+    insert(connection)
+    rotate(connection)
+    tick(connection)
+    consume_all(connection)
+    with database.connect(autocommit=False) as first, database.connect(autocommit=False) as second:
+        outcomes = []
+        readers = (first, second)
+        value(readers[0], "select count(*) from pgq.event_1")
+        for _ in range(10):
+            rotating = threading.Thread(
+                target=lambda: outcomes.append(rotate(connection)[1].get(0))
+            )
+            rotating.start()
+            rotating.join(0.02)
+            # The next one begins to read before the last one ends.
+            beginning = threading.Thread(
+                target=value, args=(readers[1], "select count(*) from pgq.event_1")
+            )
+            beginning.start()
+            beginning.join(0.02)
+            readers[0].commit()
+            beginning.join(30)
+            rotating.join(30)
+            readers = (readers[1], readers[0])
+        readers[0].commit()
+    return ("reclaimed", None) in outcomes
+
+
+def test_consumers_that_are_always_reading_do_not_keep_a_segment_for_ever(
+    database, connection, log
+):
+    assert reclaimed_beside_consumers_that_always_read(database, connection)
+
+
+def test_without_a_wait_they_keep_it(database, connection, log):
+    replace_in(
+        connection,
+        "pgq._reclaim(integer,integer)",
+        "v_wait_ms_max constant integer := 100",
+        "v_wait_ms_max constant integer := 0",
+    )
+
+    assert not reclaimed_beside_consumers_that_always_read(database, connection)
 
 
 def rotate_between_look_and_lock(database, connection, *, look_again):

@@ -13,6 +13,9 @@ as $$
 declare
     v_events text := format('event_%s_%s', i_queue_id, i_number);
     v_ticks text := format('tick_%s_%s', i_queue_id, i_number);
+    -- A batch reads all segments, so consumers that are always reading would keep every segment for ever. One that has not been
+    -- needed for long is waited for: who comes to read meanwhile waits as long at the most.
+    v_wait_ms_max constant integer := 100;
     v_use record;
     v_first bigint;
 begin
@@ -20,7 +23,12 @@ begin
     if v_use.reason is not null then
         return v_use.reason;
     end if;
-    if not pgq._lock_segment(i_queue_id, i_number, 'access exclusive') then
+    if not pgq._lock_segment(i_queue_id, i_number, 'access exclusive', 0)
+        and not (
+            pgq._is_overdue(i_queue_id, i_number)
+            and pgq._lock_segment(i_queue_id, i_number, 'access exclusive', v_wait_ms_max)
+        )
+    then
         -- Whoever it was may be gone by now.
         return coalesce(pgq._locked_by(i_queue_id, i_number), 'locked');
     end if;

@@ -46,7 +46,7 @@ begin
     for segment in
         select s.number from pgq._segments(i_queue_id) as s (number) where s.number <> v_queue.queue_cur_table
     loop
-        if pgq._lock_segment(i_queue_id, segment, 'access share') then
+        if pgq._lock_segment(i_queue_id, segment, 'access share', 0) then
             v_readable := v_readable || segment;
         else
             v_kept := v_kept + 1;

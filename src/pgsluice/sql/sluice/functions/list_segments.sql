@@ -23,7 +23,7 @@ begin
     loop
         is_current := segment = v_queue.queue_cur_table;
         consumers := null;
-        if not pgq._lock_segment(v_queue.queue_id, segment, 'access share') then
+        if not pgq._lock_segment(v_queue.queue_id, segment, 'access share', 0) then
             event_bytes := null;
             first_tick := null;
             last_tick := null;
