@@ -232,7 +232,7 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 
 
 def uninstall(connection: psycopg.Connection[Any], *, drop_data: bool = False) -> None:
-    """Drop the three schemas, and the older names if they are there.
+    """Drop the schemas, and the older names if they are there.
 
     The roles stay: other databases of the server may use them.
 

@@ -128,7 +128,7 @@ def test_the_plan_says_every_step_and_changes_nothing(pgmq, client):
         "replace notify triggers, and keep their throttles: 1",
         "let pg_monitor go on calling all functions",
         f"let {client} go on calling all functions",
-        "create schemas pgq and sluice",
+        "create schemas pgq, pgq_coop and sluice",
     ]  # fmt: skip
     assert (schema.fingerprint(pgmq), contents(pgmq), rights(pgmq)) == before
     assert schema.adopt(pgmq) == plan.steps

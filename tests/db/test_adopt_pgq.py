@@ -130,7 +130,7 @@ def test_the_plan_says_every_step_and_changes_nothing(pgq):
     said = "\n".join(plan.steps)
     assert "widen transaction ids to xid8, writing the events of logs anew: 2, " in said
     assert "leave functions alone that are not PgQ's: 1 (pgq.mine())" in said
-    assert "create schemas pgmq and sluice" in said
+    assert "create schemas pgmq, pgq_coop and sluice" in said
     assert schema.adopt(pgq) == plan.steps
     assert value(pgq, "select pgq.mine()") == 1
 

@@ -99,7 +99,7 @@ step (position, line) as (
     )
     from adopted_grant as g
     union all
-    select 80, 'create schemas pgq and sluice'
+    select 80, 'create schemas pgq, pgq_coop and sluice'
     where to_regclass('pgq.event_template') is null
 )
 select s.line

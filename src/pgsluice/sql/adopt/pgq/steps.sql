@@ -39,7 +39,7 @@ step (position, line) as (
     union all
     select 50, 'move ticks into segments, subscriptions into ledgers, and what waits in the retry queue into ours'
     union all
-    select 60, 'create schemas pgmq and sluice' where to_regnamespace('pgmq') is null
+    select 60, 'create schemas pgmq, pgq_coop and sluice' where to_regnamespace('pgmq') is null
 )
 select s.line
 from step as s
