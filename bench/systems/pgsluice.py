@@ -22,5 +22,5 @@ class Pgsluice:
         return version("pgsluice")
 
     def install(self, connection: psycopg.Connection[Any]) -> None:
-        """Install the three schemas."""
+        """Install our schemas."""
         schema.install(connection)

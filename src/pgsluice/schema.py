@@ -285,7 +285,7 @@ def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 
 
 def fingerprint(connection: psycopg.Connection[Any]) -> list[str]:
-    """Describe the catalog of the three schemas, one object a line, sorted.
+    """Describe the catalog of our schemas, one object a line, sorted.
 
     Owners, grants, definitions and comments are in it; object ids, times and users' queues and logs are not. Two
     databases with equal fingerprints behave alike.

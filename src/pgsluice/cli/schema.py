@@ -137,7 +137,7 @@ def print_(extras: tuple[str, ...]) -> None:
 @click.option("--drop-data", is_flag=True, help="Also when queues, logs or dead letters hold data.")
 @click.confirmation_option(prompt="Drop the schemas pgmq, pgq and sluice?")
 def uninstall(dsn: str | None, drop_data: bool) -> None:
-    """Drop the three schemas; the roles sluice_… stay, as other databases may use them."""
+    """Drop the schemas; the roles sluice_… and pgq_… stay, as other databases may use them."""
     with connect(resolve(dsn)) as connection:
         installer.uninstall(connection, drop_data=drop_data)
     _console.print("dropped the schemas pgmq, pgq and sluice")
