@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +124,7 @@ class Servers:
 def servers(servers_folder: Path) -> Iterator[Servers]:
     with ExitStack() as stack:
         yield Servers(servers_folder, stack)
+        _dropper.wait()
 
 
 @pytest.fixture(scope="session", params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])
@@ -137,14 +139,40 @@ def server_18(servers: Servers) -> EmbeddedServer:
     return servers.get("18", "only")
 
 
+class Dropper:
+    """Drops a test's database while the next test makes its own: most of a drop is waiting for a checkpoint."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1)
+        self._last: Future[None] | None = None
+
+    def drop(self, server: EmbeddedServer, name: str) -> None:
+        """Drop one soon, and wait for the one before it: at most one is left behind."""
+        self.wait()
+        self._last = self._thread.submit(self._drop, server, name)
+
+    def wait(self) -> None:
+        """Wait for the last one; its error is raised here."""
+        if self._last is not None:
+            last, self._last = self._last, None
+            last.result()
+
+    def _drop(self, server: EmbeddedServer, name: str) -> None:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(f"drop database {name} with (force)")
+
+
+_dropper = Dropper()
+
+
 def _new_database(server: EmbeddedServer, template: str) -> Iterator[Database]:
     name = f"test_{next(_database_numbers)}"
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"create database {name} template {template} strategy file_copy")
-        try:
-            yield Database(server, name)
-        finally:
-            connection.execute(f"drop database {name} with (force)")
+    try:
+        yield Database(server, name)
+    finally:
+        _dropper.drop(server, name)
 
 
 @pytest.fixture
@@ -179,4 +207,5 @@ def role(server: EmbeddedServer) -> Iterator[str]:
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"create role {name} login")
         yield name
+        _dropper.wait()  # its rights in a database go with it
         connection.execute(f"drop role if exists {name}")
