@@ -133,7 +133,11 @@ QUESTIONS = (
     Question(f"COPY of {COPIED:,} into the log", copy_events),
 )
 GOALS = {
-    QUESTIONS[1].name: Goal(1 / 1.7, of=QUESTIONS[0].name),
+    QUESTIONS[1].name: Goal(
+        1 / 1.7,
+        of=QUESTIONS[0].name,
+        why_missed="which table is known only when it runs, so the INSERT is planned each time",
+    ),
     QUESTIONS[3].name: Goal(1 / 2, of=QUESTIONS[2].name),
     QUESTIONS[5].name: Goal(0.9, of=QUESTIONS[4].name),
 }
