@@ -58,7 +58,6 @@ GOALS = {
     question.name: Goal(
         1 / 1.2,
         of=question.name.replace("last", "first"),
-        why_missed="its minute was beside other load",
     )
     for question in QUESTIONS
     if "last" in question.name
