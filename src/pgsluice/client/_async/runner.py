@@ -103,15 +103,22 @@ async def _stream(
     is_alone = (
         connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
     )
-    async with connection.cursor(
+    cursor = connection.cursor(
         f"pgsluice_{uuid.uuid4().hex}", row_factory=tuple_row, withhold=is_alone
-    ) as cursor:
+    )
+    try:
         await cursor.execute(text.encode())
         page = await cursor.fetchmany(fetch_qty)
         while page:
             yield page
             # One that is not full is the last: most batches are small, and a look for more is a round trip.
             page = await cursor.fetchmany(fetch_qty) if len(page) == fetch_qty else []
+    finally:
+        try:
+            await cursor.close()
+        except psycopg.OperationalError:
+            await cursor.close()  # the connection broke, and knows by now: nothing is sent
+            raise
 
 
 async def _copy(connection: AsyncConnection[Any], work: Copy) -> int:

@@ -102,15 +102,22 @@ def _stream(
     is_alone = (
         connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
     )
-    with connection.cursor(
+    cursor = connection.cursor(
         f"pgsluice_{uuid.uuid4().hex}", row_factory=tuple_row, withhold=is_alone
-    ) as cursor:
+    )
+    try:
         cursor.execute(text.encode())
         page = cursor.fetchmany(fetch_qty)
         while page:
             yield page
             # One that is not full is the last: most batches are small, and a look for more is a round trip.
             page = cursor.fetchmany(fetch_qty) if len(page) == fetch_qty else []
+    finally:
+        try:
+            cursor.close()
+        except psycopg.OperationalError:
+            cursor.close()  # the connection broke, and knows by now: nothing is sent
+            raise
 
 
 def _copy(connection: Connection[Any], work: Copy) -> int:
