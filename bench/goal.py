@@ -28,8 +28,8 @@ class Goal:
 
     def reached(self, question: str, medians: dict[str, dict[str, float]]) -> bool:
         """Whether the medians (question → system → rate, ours first) reach it."""
-        ours, peer, *_ = medians[question].values()
+        ours, *peers = medians[question].values()
         if self.of is None:
             return ours >= self.least
-        compared = peer if self.of == PEER else next(iter(medians[self.of].values()))
+        compared = peers[0] if self.of == PEER else next(iter(medians[self.of].values()))
         return ours >= self.least * compared

@@ -25,6 +25,7 @@ REPEATS = 3
 LOG = "bench"
 EVENTS = 2_000
 PAUSE_S = 0.01
+COMMAND = "from pgsluice.cli.main import main; main()"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def run(place: Place) -> list[float]:
     connection.execute("select pgq.create_queue(%s)", [LOG])
     connection.execute("select pgq.register_consumer(%s, 'bench')", [LOG])
     ((channel,),) = connection.execute("select sluice.log_channel(%s)", [LOG]).fetchall()
-    maintain = subprocess.Popen([sys.executable, "-m", "pgsluice", "maintain", "--dsn", url])
+    maintain = subprocess.Popen([sys.executable, "-c", COMMAND, "maintain", "--dsn", url])
     producer = threading.Thread(target=produce, args=(url,))
     latencies: list[float] = []
     try:
