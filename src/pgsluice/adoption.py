@@ -69,6 +69,7 @@ def lock(connection: psycopg.Connection[Any], found: Sequence[str]) -> None:
     run(connection, read("adopt/lock.sql"))
     for name in found:
         run(connection, read(f"{_FOLDERS[name]}/unchanged.sql"))
+    run(connection, read("adopt/detach.sql"))
     for name in found:
         run(connection, read(f"{_FOLDERS[name]}/clear.sql"))
 

@@ -66,7 +66,7 @@ def maintain(
     """Tick event logs, rotate them, let events come again, make the next partitions, drop what is old.
 
     Runs until it is interrupted, in one process or in several, also beside pgqd and pg_cron; prints what it did, ticks
-    left out. Waits for nobody: what is in use is left to a later round. With --once, exit code 1 says that something
+    left out. What is in use is left to a later round. With --once, exit code 1 says that something
     was given up, as it is in use or not ours.
     """
     if print_cron:

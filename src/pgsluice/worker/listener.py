@@ -24,13 +24,12 @@ from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call
 from pgsluice.client.calls import listeners as calls
 from pgsluice.errors import ArgumentError, ConnectionFailedError, SluiceError, translate
+from pgsluice.worker.pause import next_delay_s
 from pgsluice.worker.subscription import AsyncSubscription, Subscription
 
 Result = TypeVar("Result")
 
 _log = logging.getLogger(__name__)
-_RECONNECT_DELAY_MIN_S = 0.1
-_RECONNECT_DELAY_MAX_S = 30.0
 # In heartbeats: silence after which the connection is asked, and the time that it has to answer. Together a connection
 # that is dead is found dead within two.
 _SILENCE = 1.5
@@ -173,7 +172,7 @@ class AsyncListener:
                     if self._state is not ListenerState.DEAF:
                         self._change(ListenerState.CONNECTING, str(error))
                 self._channels = {}
-                delay_s = min(_RECONNECT_DELAY_MAX_S, max(_RECONNECT_DELAY_MIN_S, delay_s * 2))
+                delay_s = next_delay_s(delay_s)
                 await self._pause(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
         finally:
             self._channels = {}

@@ -12,11 +12,11 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.client import EventLog, MaintenanceStep, WorkQueue
 from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
+from pgsluice.worker.pause import next_delay_s
 
 Report = Callable[[MaintenanceStep], None]
 
 _log = logging.getLogger(__name__)
-_RECONNECT_DELAY_MAX_S = 30.0
 # Of one duty in a row; what is left then comes with the next period.
 _ROUNDS_MAX = 1_000
 
@@ -71,7 +71,7 @@ class Maintenance:
                 delay_s = 0.0
                 stop.wait(min(self._retry_period_s, max(0.0, round_at_s - time.monotonic())))
             except (ConnectionFailedError, RetryableError) as error:
-                delay_s = min(_RECONNECT_DELAY_MAX_S, max(0.1, delay_s * 2))
+                delay_s = next_delay_s(delay_s)
                 _log.warning("maintenance: %s; again in %.1f s", error, delay_s)
                 stop.wait(delay_s)
 

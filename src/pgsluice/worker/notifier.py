@@ -15,6 +15,7 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import listeners as calls
 from pgsluice.client.calls.listeners import QueueIds
 from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
+from pgsluice.worker.pause import next_delay_s
 from pgsluice.worker.readiness import Readiness
 
 _Item = TypeVar("_Item")
@@ -23,7 +24,6 @@ _log = logging.getLogger(__name__)
 _NUMBERS = 1 << 20  # as many as sluice.notifier_turn has room for
 _STANDBY_MIN_S = 1.0
 _REFRESH_S = 1.0
-_RECONNECT_DELAY_MAX_S = 30.0
 # A statement locks every relation that it looks at until it ends, and the server's table of locks is for all: by
 # default it has room for 6,400. A queue has a sequence, or a table with its indexes.
 _PULSES_AT_ONCE = 500
@@ -88,7 +88,7 @@ class Notifier:
                 self.run_once()
             except (ConnectionFailedError, RetryableError) as error:
                 self._step_down()  # what it found last may not have been announced
-                delay_s = min(_RECONNECT_DELAY_MAX_S, max(0.1, delay_s * 2))
+                delay_s = next_delay_s(delay_s)
                 _log.warning("notifier: %s; again in %.1f s", error, delay_s)
                 stop.wait(delay_s)
                 continue

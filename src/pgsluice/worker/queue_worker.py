@@ -16,13 +16,13 @@ from psycopg_pool import ConnectionPool
 from pgsluice.client import Message, WorkQueue
 from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError, translate
 from pgsluice.worker.listener import Listener
+from pgsluice.worker.pause import next_delay_s
 from pgsluice.worker.retry import Retry
 from pgsluice.worker.subscription import Subscription
 
 Handler = Callable[[psycopg.Connection[Any], Message], None]
 
 _log = logging.getLogger(__name__)
-_RECONNECT_DELAY_MAX_S = 30.0
 
 
 class _LostClaimError(Exception):
@@ -118,7 +118,7 @@ class QueueWorker:
             try:
                 done = self.run_once(stop)
             except (ConnectionFailedError, RetryableError) as error:
-                delay_s = min(_RECONNECT_DELAY_MAX_S, max(0.1, delay_s * 2))
+                delay_s = next_delay_s(delay_s)
                 _log.warning("queue %s: %s; again in %.1f s", self._queue_name, error, delay_s)
                 stop.wait(delay_s)
                 continue

@@ -12,9 +12,9 @@ from psycopg_pool import ConnectionPool
 from pgsluice.client import EventLog, LogTick
 from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
 from pgsluice.worker._sync.lease import leased
+from pgsluice.worker.pause import next_delay_s
 
 _log = logging.getLogger(__name__)
-_RECONNECT_DELAY_MAX_S = 30.0
 # For so long after a tick the next is looked for as often as may be: arrivals that are not evenly spread leave gaps.
 _BUSY_S = 1.0
 
@@ -75,7 +75,7 @@ class Ticker:
                         delay_s = 0.0
                         stop.wait(self._period_s)
             except (ConnectionFailedError, RetryableError) as error:
-                delay_s = min(_RECONNECT_DELAY_MAX_S, max(0.1, delay_s * 2))
+                delay_s = next_delay_s(delay_s)
                 _log.warning("ticker: %s; again in %.1f s", error, delay_s)
                 stop.wait(delay_s)
 

@@ -67,10 +67,14 @@ def test_an_old_snapshot_is_refused(connection, due):
 
 
 def test_the_internal_steps_answer_for_themselves(connection, log):
-    """pgq._segments, _segment_span, _segment_use, _lock_segment, _is_overdue, _locked_by, _pinned_bytes, _give_up, _finish_switch."""
+    """pgq._segments, _segment_span, _segment_use, _lock_segment, _locked_by, _pinned_bytes, _give_up, _finish_switch."""
     assert rows(connection, "select * from pgq._segments(1)") == [(0,), (1,), (2,)]
-    assert rows(connection, "select * from pgq._segment_span(1, 0)") == [(1, 1, False)]
-    assert rows(connection, "select * from pgq._segment_span(1, 1)") == [(None, None, True)]
+    assert rows(
+        connection, "select first_tick, last_tick, is_empty from pgq._segment_span(1, 0)"
+    ) == [(1, 1, False)]
+    assert rows(
+        connection, "select first_tick, last_tick, is_empty from pgq._segment_span(1, 1)"
+    ) == [(None, None, True)]
     kept = "a consumer may go back to it until its rotation period is over"
     assert rows(connection, "select * from pgq._segment_use(1, 0)") == [(None, kept)]
     assert value(connection, "select pgq._lock_segment(1, 0, 'access share', 0)") is True

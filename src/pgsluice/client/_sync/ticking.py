@@ -110,7 +110,7 @@ class Ticking:
     def rotate(self, queue_name: str | None = None) -> list[RotationStep]:
         """Let events go into another segment where it is time, and empty segments that nobody needs any more.
 
-        Never waits for a lock: what is in use is left to a later call.
+        Waits for no lock longer than a tenth of a second: what is in use is left to a later call.
 
         Args:
             queue_name: An existing log; None: all.

@@ -1,33 +1,11 @@
--- The extension lets go of what it holds; then goes what cannot be replaced in place.
+-- What cannot be replaced in place goes.
 do $$
 declare
-    v_member record;
     v_function record;
     v_type record;
     v_attribute text;
     v_queue record;
 begin
-    -- From PostgreSQL 17 on, the array of a type and the row type of a table go with it, so they come last, if at all.
-    for v_member in
-        select d.classid, d.objid, case o.type when 'composite type' then 'type' else o.type end as type, o.identity
-        from pg_depend as d
-        join adopted_extension as e on d.refclassid = 'pg_extension'::regclass and d.refobjid = e.oid
-        cross join lateral pg_identify_object(d.classid, d.objid, 0) as o
-        left join pg_type as t on d.classid = 'pg_type'::regclass and t.oid = d.objid
-        where d.deptype = 'e'
-        order by t.typcategory = 'A' nulls first, t.typrelid nulls first
-    loop
-        perform
-        from pg_depend as d
-        where d.classid = v_member.classid and d.objid = v_member.objid and d.deptype = 'e';
-        if found then
-            execute format('alter extension pgmq drop %s %s', v_member.type, v_member.identity);
-        end if;
-    end loop;
-    if exists (select from adopted_extension) then
-        drop extension pgmq;
-    end if;
-
     for v_function in
         select f.signature from adopted_function as f where f.action = 'drop'
     loop

@@ -36,11 +36,10 @@ from pgsluice.worker.outcome import (
     dead_letter,
     dead_letter_headers,
 )
-from pgsluice.worker.pause import async_pause
+from pgsluice.worker.pause import async_pause, next_delay_s
 from pgsluice.worker.retry import Retry
 
 _log = logging.getLogger(__name__)
-_RECONNECT_DELAY_MAX_S = 30.0
 _STOP_LOOK_S = 0.1
 # How long to wait for another session of the same consumer, and until the next look at whether it is still there.
 _LOCK_TIMEOUT_MS = 1_000
@@ -149,7 +148,7 @@ class AsyncEventConsumer:
                 async with async_leased(self._pool) as connection:
                     await self._serve(connection, stop)
             except (ConnectionFailedError, RetryableError) as error:
-                self._delay_s = min(_RECONNECT_DELAY_MAX_S, max(0.1, self._delay_s * 2))
+                self._delay_s = next_delay_s(self._delay_s)
                 _log.warning("%s: %s; again in %.1f s", self._name, error, self._delay_s)
                 await async_pause(stop, self._delay_s)
 

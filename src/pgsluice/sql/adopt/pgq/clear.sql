@@ -1,29 +1,8 @@
--- The extension lets go of what it holds; then the tables get the columns, and the names of constraints, of a new installation.
+-- What cannot be replaced in place goes, and the tables get the columns, and the names of constraints, of a new installation.
 do $$
 declare
-    v_extension oid := (select e.oid from pg_extension as e where e.extname = 'pgq');
     v_object record;
 begin
-    for v_object in
-        select d.classid, d.objid, case o.type when 'composite type' then 'type' else o.type end as type, o.identity
-        from pg_depend as d
-        cross join lateral pg_identify_object(d.classid, d.objid, 0) as o
-        left join pg_type as t on d.classid = 'pg_type'::regclass and t.oid = d.objid
-        where d.deptype = 'e' and d.refclassid = 'pg_extension'::regclass and d.refobjid = v_extension
-        order by t.typcategory = 'A' nulls first, t.typrelid nulls first
-    loop
-        -- From PostgreSQL 17 on, the array of a type and the row type of a table go with it.
-        perform
-        from pg_depend as d
-        where d.classid = v_object.classid and d.objid = v_object.objid and d.deptype = 'e';
-        if found then
-            execute format('alter extension pgq drop %s %s', v_object.type, v_object.identity);
-        end if;
-    end loop;
-    if v_extension is not null then
-        drop extension pgq;
-    end if;
-
     for v_object in
         select f.signature from adopted_log_function as f where f.action = 'drop'
     loop

@@ -16,19 +16,22 @@ declare
     -- A batch reads all segments, so consumers that are always reading would keep every segment for ever. One that has not been
     -- needed for long is waited for: who comes to read meanwhile waits as long at the most.
     v_wait_ms_max constant integer := 100;
+    v_span record := pgq._segment_span(i_queue_id, i_number);
     v_use record;
+    v_is_recent boolean;
     v_first bigint;
 begin
     v_use := pgq._segment_use(i_queue_id, i_number);
     if v_use.reason is not null then
         return v_use.reason;
     end if;
-    if not pgq._lock_segment(i_queue_id, i_number, 'access exclusive', 0)
-        and not (
-            pgq._is_overdue(i_queue_id, i_number)
-            and pgq._lock_segment(i_queue_id, i_number, 'access exclusive', v_wait_ms_max)
-        )
-    then
+    select v_span.last_time >= clock_timestamp() - 2 * q.queue_rotation_period
+    into v_is_recent
+    from pgq.queue as q
+    where q.queue_id = i_queue_id;
+    if not pgq._lock_segment(
+        i_queue_id, i_number, 'access exclusive', case when v_is_recent then 0 else v_wait_ms_max end
+    ) then
         -- Whoever it was may be gone by now.
         return coalesce(pgq._locked_by(i_queue_id, i_number), 'locked');
     end if;
@@ -51,7 +54,7 @@ begin
          limit 1',
         format('tick_%s', i_queue_id), v_events
     )
-    using coalesce((pgq._segment_span(i_queue_id, i_number)).last_tick, 0)
+    using coalesce(v_span.last_tick, 0)
     into v_first;
     execute format('truncate only pgq.%I, only pgq.%I', v_events, v_ticks);
     execute format('delete from pgq.%I as t where t.tick_id < $1', format('tick_%s', i_queue_id)) using v_first;

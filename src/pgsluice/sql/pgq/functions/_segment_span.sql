@@ -1,20 +1,20 @@
 create or replace function pgq._segment_span(
-    i_queue_id integer, i_number integer, out first_tick bigint, out last_tick bigint, out is_empty boolean
+    i_queue_id integer, i_number integer, out first_tick bigint, out last_tick bigint, out last_time timestamptz, out is_empty boolean
 )
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     execute format(
-        'select min(t.tick_id), max(t.tick_id), max(t.tick_id) is null and not exists (select from only pgq.%I)
+        'select min(t.tick_id), max(t.tick_id), max(t.tick_time), max(t.tick_id) is null and not exists (select from only pgq.%I)
          from only pgq.%I as t',
         format('event_%s_%s', i_queue_id, i_number), format('tick_%s_%s', i_queue_id, i_number)
     )
-    into first_tick, last_tick, is_empty;
+    into first_tick, last_tick, last_time, is_empty;
 end;
 $$;
 
 comment on function pgq._segment_span(integer, integer) is
-    'The first and the last tick of a segment; null when it has none. Empty: it has no events either.';
+    'The first and the last tick of a segment, and the latest time of one; null when it has none. Empty: it has no events either.';
 revoke execute on function pgq._segment_span(integer, integer) from public;
 grant execute on function pgq._segment_span(integer, integer) to pgq_admin, sluice_admin;

@@ -14,11 +14,10 @@ set max_parallel_workers_per_gather = 0
 as $$
 declare
     v_events text := format('event_%s_%s', i_queue_id, i_number);
-    v_last_tick bigint := (pgq._segment_span(i_queue_id, i_number)).last_tick;
+    v_span record := pgq._segment_span(i_queue_id, i_number);
     v_missing text;
     v_period interval;
     v_is_new boolean;
-    v_is_recent boolean;
 begin
     -- No move: its ledger was emptied after this statement began.
     execute format(
@@ -38,7 +37,7 @@ begin
            )',
         v_events
     )
-    using i_queue_id, v_last_tick
+    using i_queue_id, v_span.last_tick
     into consumers;
     execute format(
         'select exists (select from only pgq.%1$I as e where e.ev_txid >= pg_snapshot_xmax($1))
@@ -48,11 +47,6 @@ begin
     using (pgq._last_tick(i_queue_id)).tick_snapshot
     into v_is_new;
     select q.queue_rotation_period into v_period from pgq.queue as q where q.queue_id = i_queue_id;
-    execute format(
-        'select max(t.tick_time) > clock_timestamp() - $1 from only pgq.%I as t', format('tick_%s_%s', i_queue_id, i_number)
-    )
-    using v_period
-    into v_is_recent;
     select string_agg(k.name, ', ' order by k.name)
     into v_missing
     from sluice.log_policy as p
@@ -71,7 +65,7 @@ begin
         reason := format('not yet read by %s', array_to_string(consumers, ', '));
     elsif v_is_new then
         reason := 'it has events that no tick covers yet';
-    elsif v_is_recent then
+    elsif v_span.last_time > clock_timestamp() - v_period then
         reason := 'a consumer may go back to it until its rotation period is over';
     end if;
 end;

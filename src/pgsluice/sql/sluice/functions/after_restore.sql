@@ -37,13 +37,7 @@ begin
             hint = 'repair it in a READ COMMITTED transaction';
     end if;
     if queue_name is not null then
-        perform from pgq.queue as q where q.queue_name = after_restore.queue_name;
-        if not found then
-            raise exception using
-                errcode = 'PQ001',
-                message = format('event log %L does not exist', queue_name),
-                hint = format('create it with pgq.create_queue(%L)', queue_name);
-        end if;
+        perform pgq._require_log(queue_name);
     end if;
 
     for v_queue in

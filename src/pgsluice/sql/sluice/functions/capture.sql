@@ -31,13 +31,7 @@ begin
             message = 'table, event log or options of a capture are null',
             hint = 'name a table and an event log; options are {} for none';
     end if;
-    select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = capture.queue_name;
-    if not found then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('event log %L does not exist', queue_name),
-            hint = format('create it with pgq.create_queue(%L)', queue_name);
-    end if;
+    v_queue_id := (pgq._require_log(queue_name)).queue_id;
     perform sluice._require_capture_options(options);
     perform sluice._require_capturable(source_table);
     v_shape := sluice._capture_shape(source_table, options);

@@ -12,13 +12,7 @@ declare
     v_queue record;
     v_use record;
 begin
-    select q.queue_id, q.queue_cur_table into v_queue from pgq.queue as q where q.queue_name = list_segments.queue_name;
-    if not found then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('event log %L does not exist', queue_name),
-            hint = format('create it with pgq.create_queue(%L)', queue_name);
-    end if;
+    v_queue := pgq._require_log(queue_name);
     for segment in select s.number from pgq._segments(v_queue.queue_id) as s (number)
     loop
         is_current := segment = v_queue.queue_cur_table;

@@ -8,13 +8,7 @@ as $$
 declare
     v_queue_id integer;
 begin
-    select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = log_channel.queue_name;
-    if not found then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('event log %L does not exist', queue_name),
-            hint = format('create it with pgq.create_queue(%L)', queue_name);
-    end if;
+    v_queue_id := (pgq._require_log(queue_name)).queue_id;
     return format('sluice.log_%s', v_queue_id);
 end;
 $$;

@@ -11,16 +11,7 @@ declare
     v_from pgq.tick;
     v_tick_id bigint;
 begin
-    select q.queue_id
-    into v_queue_id
-    from pgq.queue as q
-    where q.queue_name = log_end.queue_name;
-    if not found then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('event log %L does not exist', queue_name),
-            hint = format('create it with pgq.create_queue(%L)', queue_name);
-    end if;
+    v_queue_id := (pgq._require_log(queue_name)).queue_id;
     if from_tick is null then
         return (pgq._last_tick(v_queue_id)).tick_id;
     end if;

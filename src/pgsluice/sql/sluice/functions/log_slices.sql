@@ -22,16 +22,7 @@ declare
     v_columns text := pgq._event_columns_sql(columns);
     v_count bigint;
 begin
-    select q.queue_id
-    into v_queue
-    from pgq.queue as q
-    where q.queue_name = log_slices.queue_name;
-    if not found then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('event log %L does not exist', queue_name),
-            hint = format('create it with pgq.create_queue(%L)', queue_name);
-    end if;
+    v_queue := pgq._require_log(queue_name);
     if to_tick <= from_tick then
         return;
     end if;

@@ -11,16 +11,7 @@ declare
     v_subscriber record;
     v_position pgq.position_0;
 begin
-    select q.queue_id
-    into v_queue_id
-    from pgq.queue as q
-    where q.queue_name = log_start.queue_name;
-    if not found then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('event log %L does not exist', queue_name),
-            hint = format('create it with pgq.create_queue(%L)', queue_name);
-    end if;
+    v_queue_id := (pgq._require_log(queue_name)).queue_id;
 
     -- Registered first: from here on no rotation can take the ticks away that are looked at below.
     if consumer_name is not null then

@@ -21,36 +21,26 @@ begin
             ),
             hint = 'tick in a READ COMMITTED transaction';
     end if;
-    select q.queue_id, q.queue_external_ticker or q.queue_ticker_paused as is_held
-    into v_queue
-    from pgq.queue as q
-    where q.queue_name = log_tick.queue_name;
-    if not found then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('event log %L does not exist', queue_name),
-            hint = format('create it with pgq.create_queue(%L)', queue_name);
-    end if;
+    v_queue := pgq._require_log(queue_name);
 
     -- Waits, where the ticker gives up: a tick under way elsewhere may have its snapshot from before this
     -- call. The snapshot of the insert below is taken after the lock, so ticks stay in snapshot order.
     perform pg_advisory_xact_lock(v_lock_class, v_queue.queue_id);
     v_last := pgq._last_tick(v_queue.queue_id);
 
-    if v_queue.is_held then
+    if v_queue.queue_external_ticker or v_queue.queue_ticker_paused then
         return v_last.tick_id;
     end if;
 
-    perform pgq._require_newer_snapshot(v_queue.queue_id);
     -- Is there an event that the last tick does not see? Counting ids does not tell: a transaction that took its ids before
     -- the last tick may have committed since.
     execute format('select pgq.%I($1, pg_current_snapshot())', format('event_%s_any', v_queue.queue_id))
     using v_last.tick_snapshot
     into v_is_new;
     if not v_is_new then
+        perform pgq._require_newer_snapshot(v_queue.queue_id);
         return v_last.tick_id;
     end if;
-
     return pgq._take_tick(v_queue.queue_id);
 end;
 $$;

@@ -10,13 +10,7 @@ declare
     v_queue record;
 begin
     if queue_name is not null then
-        perform from pgq.queue as q where q.queue_name = rotate.queue_name;
-        if not found then
-            raise exception using
-                errcode = 'PQ001',
-                message = format('event log %L does not exist', queue_name),
-                hint = format('create it with pgq.create_queue(%L)', queue_name);
-        end if;
+        perform pgq._require_log(queue_name);
     end if;
     for v_queue in
         select q.queue_id, q.queue_name

@@ -11,13 +11,7 @@ as $$
 declare
     v_queue_id integer;
 begin
-    select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = set_log_policy.queue_name;
-    if not found then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('event log %L does not exist', queue_name),
-            hint = format('create it with pgq.create_queue(%L)', queue_name);
-    end if;
+    v_queue_id := (pgq._require_log(queue_name)).queue_id;
     if max_lag_bytes <= 0 or max_lag_events <= 0 or max_lag_time <= '0' then
         raise exception using
             errcode = '22023',

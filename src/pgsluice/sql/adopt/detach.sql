@@ -1,0 +1,31 @@
+-- The extensions that are adopted let go of what they hold, and are dropped.
+do $$
+declare
+    v_extension record;
+    v_member record;
+begin
+    for v_extension in
+        select e.oid, e.extname
+        from pg_extension as e
+        where e.extname = any (string_to_array(current_setting('sluice.adopting'), ' '))
+    loop
+        -- From PostgreSQL 17 on, the array of a type and the row type of a table go with it, so they come last, if at all.
+        for v_member in
+            select d.classid, d.objid, case o.type when 'composite type' then 'type' else o.type end as type, o.identity
+            from pg_depend as d
+            cross join lateral pg_identify_object(d.classid, d.objid, 0) as o
+            left join pg_type as t on d.classid = 'pg_type'::regclass and t.oid = d.objid
+            where d.deptype = 'e' and d.refclassid = 'pg_extension'::regclass and d.refobjid = v_extension.oid
+            order by t.typcategory = 'A' nulls first, t.typrelid nulls first
+        loop
+            perform
+            from pg_depend as d
+            where d.classid = v_member.classid and d.objid = v_member.objid and d.deptype = 'e';
+            if found then
+                execute format('alter extension %I drop %s %s', v_extension.extname, v_member.type, v_member.identity);
+            end if;
+        end loop;
+        execute format('drop extension %I', v_extension.extname);
+    end loop;
+end;
+$$;
