@@ -87,6 +87,6 @@ end;
 $$;
 
 comment on function sluice.acknowledge(text, text, bigint, text, bigint[], interval, text, text) is
-    'Say what became of a claim, or of those of its events: accept, release, retry or reject. Returns how many this settled; 0: they were, the same way.';
+    'Say what became of a claim, or of those of its events: accept, release, retry or reject. Returns how many this settled. Fewer: the others were, the same way, and what was done for them is done already.';
 revoke execute on function sluice.acknowledge(text, text, bigint, text, bigint[], interval, text, text) from public;
 grant execute on function sluice.acknowledge(text, text, bigint, text, bigint[], interval, text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -29,7 +29,8 @@ begin
     end if;
 
     v_claim := sluice._last_claim(v_group.group_id);
-    v_claim.claim_id := v_claim.claim_id + 1;
+    -- Never a number again that a consumer may have, not even of a claim that a crash or a rollback undid: it would settle another one's events.
+    v_claim.claim_id := greatest(v_claim.claim_id + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
     v_claim.lease_until := null;
     v_claim.from_ev_id := v_claim.upto_ev_id;
     v_claim.events := 0;
