@@ -19,6 +19,7 @@ from pgsluice.cli.queue_shared import json_lines_option, show, time
 from pgsluice.client import GroupOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Start = Literal["end", "beginning"] | int | datetime
 
 _STATE = ("queue_name", "group_name", "lag_events", "lag_s", "leased", "retrying", "dead")
 
@@ -31,11 +32,14 @@ def _seconds(text: str) -> float:
     return length.total_seconds()
 
 
-def _start(text: str) -> Literal["end", "beginning"] | int | datetime:
+def _start(text: str) -> Start:
     """Where a group starts: a word, a tick or a time."""
-    if text == "end" or text == "beginning":
-        return text
-    return int(text) if text.isascii() and text.isdecimal() else time(text)
+    match text:
+        case "end" | "beginning":
+            return text
+        case _ if text.isascii() and text.isdecimal():
+            return int(text)
+    return time(text)
 
 
 _OPTIONS = (
@@ -137,7 +141,7 @@ def group() -> None:
 def create(
     queue_name: str,
     group_name: str,
-    start: Literal["end", "beginning"] | int | datetime,
+    start: Start,
     key: str | None,
     when_waiting: Literal["block", "skip", "park"] | None,
     dsn: str | None,

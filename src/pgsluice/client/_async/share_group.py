@@ -26,9 +26,9 @@ class AsyncShareGroup:
     A claim holds a lease. What is not settled when the lease ends goes to the next claim, so delivery is at least once;
     a consumer whose claim has lapsed and been claimed again is told so by LeaseLostError, and has changed nothing.
 
-    Every method raises LogNotFoundError where there is no such log, all but `create` and `drop` GroupNotFoundError where
-    it has no such group, and every one can raise ConnectionFailedError, NotInstalledError, PrivilegeError and
-    RetryableError.
+    Every method raises LogNotFoundError where there is no such log, all but `create` and `drop` raise
+    GroupNotFoundError where it has no such group, and every one can raise ConnectionFailedError, NotInstalledError,
+    PrivilegeError and RetryableError.
     """
 
     def __init__(
@@ -121,9 +121,9 @@ class AsyncShareGroup:
     ) -> list[ClaimedEvent]:
         """Claim up to `qty` events: first those that are due to come again, then new ones. Never waits for events.
 
-        While the transaction of a claim is open nobody else of the group can claim: commit, then handle the events. On a
-        connection in autocommit mode, outside of a transaction block, pass `synchronous=False`: then the claim does not
-        wait until it is on disk, nor the claims of the others for it.
+        While the transaction of a claim is open nobody else of the group can claim: commit, then handle the events. On
+        a connection in autocommit mode, outside of a transaction block, pass `synchronous=False`: then the claim does
+        not wait until it is on disk, nor the claims of the others for it.
 
         Args:
             qty: The most to claim, 1 or more.
@@ -164,7 +164,7 @@ class AsyncShareGroup:
         Args:
             claim: A claim_id, for all of the claim that is not settled yet; or events as `claim` returned them, all of
                 one claim. No events settle nothing.
-            outcome: `accept`: done. `release`: to be claimed again, and no attempt is counted. `retry`: to be claimed
+            outcome: `accept`: done. `release`: to be claimed again, as if it had not been. `retry`: to be claimed
                 again after a pause, and an attempt is counted; after the last one the event is dead. `reject`: dead.
             ev_ids: With a claim_id: only these events of the claim.
             delay_s: When they can be claimed again, of a release or a retry: seconds from now, 0 or more. None: at
@@ -211,7 +211,7 @@ class AsyncShareGroup:
         ev_ids: Sequence[int] | None = None,
         delay_s: float | None = None,
     ) -> int:
-        """Give a claim back, or some of its events; no attempt is counted. See `acknowledge`.
+        """Give a claim back, or some of its events, as if they had not been claimed; see `acknowledge`.
 
         Source: `sluice.acknowledge`.
         """
