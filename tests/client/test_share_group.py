@@ -16,7 +16,7 @@ from pgsluice.errors import (
     LogNotFoundError,
     LogStateError,
 )
-from support import rows, value, wait_until
+from support import rows, wait_until
 
 SOON = timedelta(seconds=30)
 
@@ -133,7 +133,7 @@ def test_options_that_are_given_are_changed_and_none_is_the_default(clients, log
         ({"lease": 30}, "there is no option 'lease'; use lease_s, max_attempts"),
         ({"when_waiting": "jump"}, "jump|when_waiting"),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+    ids=lambda item: next(iter(item)) if isinstance(item, dict) else None,
 )
 def test_an_option_that_cannot_be_is_refused(clients, log_name, options, words):
     group = clients.share_group(log_name, "g")

@@ -46,7 +46,7 @@ class ClaimedEvent:
         ev_time: When the transaction that inserted it began.
         ev_txid: The id of that transaction, 64 bits.
         attempt: Which attempt this is; 1 is the first.
-        deliveries: How often it has been handed out, this time included, and not counting those that were released. More
+        deliveries: How often it has been handed out, this time included; what was released does not count. More
             than `attempt` when claims lapsed and nobody was heard of.
         redriven: How often it was dead and sent again.
         lease_until: When the claim lapses unless it is settled or renewed before; by the server's clock.
