@@ -77,7 +77,7 @@ def claim(
     return Call(
         part if synchronous else alone,
         (queue_name, group_name, whole(qty, "qty", 1), seconds(lease_s, "lease_s")),
-        record(ClaimedEvent),
+        _claimed_events,
         own_transaction_sql=alone,
     )
 
@@ -135,6 +135,11 @@ def list_claims(queue_name: str, group_name: str) -> Call[list[OpenClaim]]:
 
 # No events, as a part of a claim may be: there is nothing to settle, and no claim to name.
 _NOTHING: Call[int] = Call("select 0", (), scalar)
+
+
+def _claimed_events(rows: Sequence[tuple[Any, ...]]) -> list[ClaimedEvent]:
+    # An xid8, which psycopg leaves a text.
+    return [ClaimedEvent(*row[:3], int(row[3]), *row[4:]) for row in rows]
 
 
 def _named(claim: Claimed, ev_ids: Sequence[int] | None) -> tuple[int | None, list[int] | None]:
