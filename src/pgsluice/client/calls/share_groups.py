@@ -77,7 +77,7 @@ def claim(
     return Call(
         part if synchronous else alone,
         (queue_name, group_name, whole(qty, "qty", 1), seconds(lease_s, "lease_s")),
-        _claimed_events,
+        record(_claimed_event),
         own_transaction_sql=alone,
     )
 
@@ -137,9 +137,10 @@ def list_claims(queue_name: str, group_name: str) -> Call[list[OpenClaim]]:
 _NOTHING: Call[int] = Call("select 0", (), scalar)
 
 
-def _claimed_events(rows: Sequence[tuple[Any, ...]]) -> list[ClaimedEvent]:
-    # An xid8, which psycopg leaves a text.
-    return [ClaimedEvent(*row[:3], int(row[3]), *row[4:]) for row in rows]
+def _claimed_event(
+    claim_id: int, ev_id: int, ev_time: datetime, ev_txid: Any, *rest: Any
+) -> ClaimedEvent:
+    return ClaimedEvent(claim_id, ev_id, ev_time, int(ev_txid), *rest)  # psycopg leaves xid8 a text
 
 
 def _named(claim: Claimed, ev_ids: Sequence[int] | None) -> tuple[int | None, list[int] | None]:
