@@ -89,7 +89,8 @@ def python_page() -> str:
     lines = [
         NOTE,
         "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncShareGroup`, `AsyncEventConsumer` ",
-        "and `AsyncEventBatch` have the same methods as those without `Async`, awaited; their handlers are awaited too.\n",
+        "and `AsyncEventBatch` have the same methods as those without `Async`, awaited; ",
+        "their handlers are awaited too.\n",
     ]
     for name in PYTHON:
         kind = getattr(pgsluice, name)
