@@ -259,14 +259,14 @@ class AsyncShareGroup:
         *,
         lease_s: float | None = None,
     ) -> datetime:
-        """Begin the lease of a claim anew.
+        """Hold a claim for longer; it also says that its consumer is there, so that a lapse counts as an attempt.
 
         Args:
             claim: A claim_id, or events of the claim; it is renewed as a whole.
-            lease_s: How long from now on, more than 0 seconds; None: the group's.
+            lease_s: How long from now on, more than 0 seconds; None: the group's. It is never made shorter.
 
         Returns:
-            When it ends now.
+            When the lease ends.
 
         Raises:
             LeaseLostError: The claim is settled, or has lapsed and was claimed again.
