@@ -163,8 +163,8 @@ class ShareGroup:
         and have an exactly-once effect.
 
         Args:
-            claim: A claim_id, for all of the claim that is not settled yet; or events as `claim` returned them, all of
-                one claim. No events settle nothing.
+            claim: A claim_id, for all of the claim that is not settled yet, which costs least; or events as `claim`
+                returned them, all of one claim. No events settle nothing.
             outcome: `accept`: done. `release`: to be claimed again, as if it had not been. `retry`: to be claimed
                 again after a pause, and an attempt is counted; after the last one the event is dead. `reject`: dead.
             ev_ids: With a claim_id: only these events of the claim.
