@@ -83,6 +83,18 @@ class Ticking:
         """
         return self._runner.run(logs.tick())
 
+    def wake_groups(self) -> int:
+        """Notify listeners of the logs whose share groups have something new to claim, without a tick.
+
+        For a session that calls `tick` all the time, in between: it looks after the logs whose newest tick is its own.
+
+        Returns:
+            How many logs with share groups this session has ticked.
+
+        Source: `sluice.wake_groups`.
+        """
+        return self._runner.run(logs.wake_groups())
+
     def log_tick(self, queue_name: str) -> int:
         """Tick one log now if anything is new, whatever its settings say.
 

@@ -49,6 +49,10 @@ def tick() -> Call[list[LogTick]]:
     return Call("select * from sluice.tick()", (), record(LogTick))
 
 
+def wake_groups() -> Call[int]:
+    return Call("select sluice.wake_groups()", (), scalar)
+
+
 def rotate(queue_name: str | None) -> Call[list[RotationStep]]:
     return Call("select * from sluice.rotate(%s::text)", (queue_name,), record(RotationStep))
 
