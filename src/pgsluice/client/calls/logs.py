@@ -12,6 +12,7 @@ from pgsluice.client.calls.call import Call, nothing, record, scalar
 from pgsluice.client.log_records import (
     ConsumerState,
     Event,
+    GroupStep,
     LogPolicy,
     LogTick,
     RestoredLog,
@@ -51,6 +52,10 @@ def tick() -> Call[list[LogTick]]:
 
 def wake_groups() -> Call[int]:
     return Call("select sluice.wake_groups()", (), scalar)
+
+
+def maintain_groups(queue_name: str | None) -> Call[list[GroupStep]]:
+    return Call("select * from sluice.maintain_groups(%s::text)", (queue_name,), record(GroupStep))
 
 
 def rotate(queue_name: str | None) -> Call[list[RotationStep]]:

@@ -70,12 +70,15 @@ begin
             action := 'mail read';
             return next;
         end if;
-        v_step := sluice._look_at_leases(v_group, v_claim);
-        v_claim := v_step.claim;
-        if v_step.is_news then
-            v_is_news := true;
-            action := 'leases looked at';
-            return next;
+        if v_is_news or clock_timestamp() >= v_claim.look_at then
+            v_step := sluice._look_at_leases(v_group, v_claim);
+            v_claim := v_step.claim;
+            v_claim.look_at := sluice._next_look(v_claim, v_step.is_busy);
+            if v_step.is_news or v_step.is_busy then
+                v_is_news := true;
+                action := 'leases looked at';
+                return next;
+            end if;
         end if;
         -- Where the last row holds nothing, and nothing is open before it, the position is what it was when that was written.
         if v_is_news or v_last.open_claim < v_last.claim_id or v_last.lease_until is not null then
