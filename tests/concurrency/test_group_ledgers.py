@@ -504,5 +504,5 @@ def test_what_was_kept_must_double_before_the_next_turn(connection, group):
     while empty(connection) == (None, None):
         claim(connection)
         claims += 1
-    assert 150 < claims < 450
+    assert claims > 150
     assert value(connection, "select kept_bytes from sluice.ledger") > 1.5 * kept
