@@ -137,6 +137,7 @@ def let_pass(connection: psycopg.Connection, time: str = "1 hour") -> None:
             "from_due",
             "upto_due",
             "lapsed_until",
+            "look_at",
             "moved_at",
         ],
         "outcome": ["outcome_at"],
@@ -183,10 +184,11 @@ def refused(connection: psycopg.Connection, query: str, *parameters: object) -> 
 
 
 def rotate(connection: psycopg.Connection, log: str = LOG) -> dict[int | None, tuple]:
-    """Maintain a log: what happened to each segment, and why."""
+    """Maintain a log: what happened to each old segment, and why."""
     return {
         segment: (action, reason)
         for segment, action, reason in rows(
             connection, "select segment, action, reason from sluice.rotate(%s)", log
         )
+        if action != "switched"
     }

@@ -608,7 +608,7 @@ PLANTED = {
     ),
     "numbers behind the window are skipped": (
         LOG_FUNCTIONS,
-        "if v_left > 0 then",
+        "if cardinality(v_events) < i_qty then",
         "if false then",
     ),
     "the last event of a claim is claimed again": (
@@ -618,8 +618,8 @@ PLANTED = {
     ),
     "the repeated events of another consumer are claimed": (
         "sluice._take_events(sluice.share_group,integer,sluice.claim)",
-        "s.sub_id from",
-        "s.sub_id - 1 from",
+        "i_group.owner, i_qty",
+        "i_group.owner - 1, i_qty",
     ),
     "the own transaction counts as committed": (
         "sluice._take_events(sluice.share_group,integer,sluice.claim)",
@@ -631,11 +631,6 @@ PLANTED = {
         "from pg_snapshot_xip(claim.mail_snapshot)",
         "from pg_snapshot_xip('1:1:')",
     ),
-    "mail that comes behind what was read is lost": (
-        "sluice._write_redelivery(sluice.claim,sluice.redelivery)",
-        "greatest(i_redelivery.due_at, i_claim.upto_due)",
-        "i_redelivery.due_at",
-    ),
     "a release counts": (
         "sluice._redeliver(sluice.share_group,sluice.claim,sluice.outcome)",
         "if i_outcome.outcome <> 'release' then",
@@ -645,6 +640,16 @@ PLANTED = {
         "sluice._redeliver(sluice.share_group,sluice.claim,sluice.outcome)",
         "v_is_heard::integer",
         "1",
+    ),
+    "it is too late for the next look": (
+        "sluice._next_look(sluice.claim,boolean)",
+        "least(v_lease_until, v_due_at)",
+        "greatest(v_lease_until, v_due_at)",
+    ),
+    "mail is looked for among new transactions": (
+        "sluice.claim(text,text,integer,interval,boolean)",
+        "sluice.outcome_0 as o\n            where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin",
+        "sluice.outcome_0 as o\n            where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmax",
     ),
     "a pause is not kept": (
         "sluice._take_redeliveries(sluice.share_group,integer,sluice.claim)",
