@@ -5,7 +5,6 @@ create or replace function sluice._group_state(
     out lag_events bigint, out lag_s double precision, out leased bigint, out retrying bigint, out dead bigint
 )
 language plpgsql
-stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set jit = off
