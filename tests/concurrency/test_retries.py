@@ -10,8 +10,7 @@ import pytest
 from support import value, wait_for_lock
 from support_log import consume_all, finish, move_retries, open_batch, tick, waiting
 
-NEW = "e.entry_txid >= pg_snapshot_xmax(i_last.pass_snapshot)"
-LATE = "e.entry_txid = any (array(select pg_snapshot_xip(i_last.pass_snapshot)))"
+LATE = "((e.ev_retry_after, e.entry_id) <= (i_last.pass_time, i_last.pass_entry)) is true"
 
 
 @pytest.fixture
@@ -31,8 +30,8 @@ def move_by_time_only(connection):
         connection,
         "select pg_get_functiondef('pgq._due_retries(pgq.retry_pass, pgq.retry_pass)'::regprocedure)",
     )
-    assert (source.count(NEW), source.count(LATE)) == (1, 1)
-    connection.execute(source.replace(NEW, "false").replace(LATE, "false"))
+    assert source.count(LATE) == 1
+    connection.execute(source.replace(LATE, "false"))
 
 
 def commit_late(database, connection, batch):
@@ -103,7 +102,7 @@ def test_a_second_mover_leaves_it_to_the_first(database, connection, batch):
 
 def test_without_the_lock_two_movers_at_once_fail_at_the_ledger(database, connection, batch):
     source = value(
-        connection, "select pg_get_functiondef('pgq.maint_retry_events()'::regprocedure)"
+        connection, "select pg_get_functiondef('pgq._move_retries(integer)'::regprocedure)"
     )
     lock = "if not pg_try_advisory_xact_lock(v_lock_class, 0) then"
     assert source.count(lock) == 1
