@@ -19,7 +19,6 @@ declare
     v_last pgq.retry_pass;
     v_pass pgq.retry_pass;
     v_other oid;
-    v_own xid8;
     v_log record;
     v_events integer;
     v_moved integer := 0;
@@ -39,18 +38,8 @@ begin
 
     v_pass := v_last;
     v_pass.pass_id := v_last.pass_id + 1;
-    v_pass.pass_snapshot := pg_current_snapshot();
-    -- To its own snapshot a transaction is not running. But it can write more entries after this pass: they are the next one's.
-    v_own := pg_current_xact_id_if_assigned();
-    if v_own < pg_snapshot_xmax(v_pass.pass_snapshot) then
-        v_pass.pass_snapshot := format(
-            '%s:%s:%s', least(v_own, pg_snapshot_xmin(v_pass.pass_snapshot)), pg_snapshot_xmax(v_pass.pass_snapshot),
-            (
-                select string_agg(running.txid::text, ',' order by running.txid)
-                from (select v_own union select pg_snapshot_xip(v_pass.pass_snapshot)) as running (txid)
-            )
-        );
-    end if;
+    -- What this transaction writes after the pass is the next one's.
+    v_pass.pass_snapshot := pgq._others_snapshot();
     -- Up to now, but not past i_events_max of them.
     v_other := format('pgq.retry_entry_%s', 1 - v_last.pass_table)::regclass;
     select e.ev_retry_after, e.entry_id
