@@ -8,7 +8,16 @@ import psycopg
 import pytest
 
 from support import value, wait_for_lock
-from support_log import consume_all, finish, move_retries, open_batch, tick, waiting
+from support_log import (
+    consume_all,
+    delay_event,
+    finish,
+    move_retries,
+    open_batch,
+    tick,
+    wait_until_due,
+    waiting,
+)
 
 LATE = "((e.ev_retry_after, e.entry_id) <= (i_last.pass_time, i_last.pass_entry)) is true"
 
@@ -197,3 +206,28 @@ def test_an_entry_written_while_the_tables_are_emptied_is_kept(database, connect
 
     assert waiting(connection) == [3]
     assert move_retries(connection) == 1
+
+
+def copy_and_move(connection):
+    """Four events wait and are due, two of them have been copied to the other table: how many come."""
+    for _ in range(4):
+        delay_event(connection)
+    assert value(connection, "select pgq._maintain_retry(0, 2)") is True
+    wait_until_due(connection)
+    return move_retries(connection)
+
+
+def test_entries_that_have_been_copied_come_once(connection, batch):
+    assert copy_and_move(connection) == 4
+
+
+def test_a_mover_that_reads_both_tables_moves_them_twice(connection, batch):
+    """The planted bug: what has been copied still counts where it was."""
+    source = value(
+        connection,
+        "select pg_get_functiondef('pgq._due_retries(pgq.retry_pass, pgq.retry_pass)'::regprocedure)",
+    )
+    assert source.count("e.tableoid <> v_other or") == 2
+    connection.execute(source.replace("e.tableoid <> v_other or", "true or"))
+
+    assert copy_and_move(connection) == 6

@@ -78,11 +78,12 @@ def test_what_is_due_already_is_inserted_at_once(changes, when):
 
 
 def test_ids_are_in_the_order_of_due_times_however_they_were_inserted(changes):
-    for data, delay in (("third", "9 ms"), ("first", "3 ms"), ("second", "6 ms")):
-        changes.execute(
-            "select sluice.insert_event('changes', 't', %s, at => date_trunc('second', now()) + interval '1 s' + %s)",
-            (data, delay),
-        )
+    with changes.transaction():
+        for data, delay in (("third", "309 ms"), ("first", "303 ms"), ("second", "306 ms")):
+            changes.execute(
+                "select sluice.insert_event('changes', 't', %s, at => now() + %s::interval)",
+                (data, delay),
+            )
     assert value(changes, "select pgq.insert_event('changes', 't', 'before')") == 1
     wait_until_due(changes)
     move_retries(changes)

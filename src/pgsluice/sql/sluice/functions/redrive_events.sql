@@ -6,15 +6,21 @@ returns table (dead_event_id bigint, ev_id bigint, msg_id bigint)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_owner integer;
+    v_queue_name text;
 begin
+    if target_queue_name is null then
+        v_owner := sluice._group_owner(queue_name, group_name);
+    else
+        v_queue_name := sluice._registered_name(target_queue_name);
+    end if;
     -- In one order, so that two that redrive the same events wait in a row; whoever comes second finds them gone.
     return query execute sluice._redrive_events_sql(
         target_queue_name,
         'm.queue_name = $1 and m.group_name = $2 and m.dead_event_id = any ($5) order by m.dead_event_id for update'
     )
-    using queue_name, group_name, null, null, dead_event_ids, null, null, null, null,
-        case when target_queue_name is null then sluice._group_owner(queue_name, group_name) end,
-        case when target_queue_name is not null then sluice._registered_name(target_queue_name) end;
+    using queue_name, group_name, null, null, dead_event_ids, null, null, null, null, v_owner, v_queue_name;
 end;
 $$;
 

@@ -22,7 +22,15 @@ returns table (dead_event_id bigint, ev_id bigint, msg_id bigint)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_owner integer;
+    v_queue_name text;
 begin
+    if target_queue_name is null then
+        v_owner := sluice._group_owner(queue_name, group_name);
+    else
+        v_queue_name := sluice._registered_name(target_queue_name);
+    end if;
     return query execute sluice._redrive_events_sql(
         target_queue_name,
         format(
@@ -33,9 +41,7 @@ begin
             sluice._dead_event_filter_sql()
         )
     )
-    using queue_name, group_name, ev_type, reason, ev_ids, since, until, after_dead_event_id, qty,
-        case when target_queue_name is null then sluice._group_owner(queue_name, group_name) end,
-        case when target_queue_name is not null then sluice._registered_name(target_queue_name) end;
+    using queue_name, group_name, ev_type, reason, ev_ids, since, until, after_dead_event_id, qty, v_owner, v_queue_name;
 end;
 $$;
 
