@@ -20,7 +20,15 @@ from pgsluice.client.calls import pgq
 from pgsluice.client.log_records import LogInfo
 
 
-class EventLog(Batches, Captures, Consumers, Cooperation, Delayed, Producing, Ticking):
+class EventLog(
+    Batches,
+    Captures,
+    Consumers,
+    Cooperation,
+    Delayed,
+    Producing,
+    Ticking,
+):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
