@@ -32,13 +32,12 @@ def dead(database_18, connection, capsys, monkeypatch):
         "select sluice.acknowledge('events', 'g', %s, 'reject', reason => 'bad')", (claim,)
     )
 
+    dsn = ("--dsn", database_18.url)
+
     def run(command, *arguments, group="g", code=0, errors=False):
         monkeypatch.setattr(sys, "stdin", None)
         with pytest.raises(SystemExit) as ended:
-            main(
-                ["group", "dead-letters", command, "events", group, *arguments]
-                + ["--dsn", database_18.url]
-            )
+            main(["group", "dead-letters", command, "events", group, *arguments, *dsn])
         printed = capsys.readouterr()
         assert ended.value.code == code, f"{arguments}: {ended.value.code}\n{printed}"
         return printed.err if errors else printed.out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
@@ -191,16 +191,19 @@ def _redrive(
         interruptible(lambda: f"moved {total - left}; the same command goes on"),
         progress("moved", lambda: total) as advance,
     ):
-        while left > 0:
+        while True:  # once at least: a group that is not there is an error
             moved = shared.redrive_events_matching(
-                target_queue_name=target, after_dead_event_id=after, qty=min(left, step), **matching
+                target_queue_name=target,
+                after_dead_event_id=after,
+                qty=max(1, min(left, step)),
+                **matching,
             )
-            if not moved:
-                break
-            after = moved[-1].dead_event_id
             left -= len(moved)
             advance(len(moved))
-            if rate is not None and left > 0:
+            if not moved or left <= 0:
+                break
+            after = moved[-1].dead_event_id
+            if rate is not None:
                 time.sleep(max(0.0, began_s + (total - left) / rate - time.monotonic()))
     return total - left
 
