@@ -1,5 +1,5 @@
 -- To the dead letters, in the transaction that decides it. With a log for them, as an event there: type `dead`, all that is known in
--- its data; where that log does not take it, here all the same.
+-- its data.
 create or replace function sluice._bury(
     i_group sluice.share_group, i_claim_id bigint, i_event sluice.redelivery, i_reason text, i_error text
 )
@@ -10,35 +10,33 @@ as $$
 declare
     v_queue_name text := (select q.queue_name from pgq.queue as q where q.queue_id = i_group.queue_id);
 begin
-    if i_group.dead_letter_log is not null then
-        begin
-            perform pgq.insert_event(
-                i_group.dead_letter_log, 'dead',
-                jsonb_build_object(
-                    'queue_name', v_queue_name, 'group_name', i_group.group_name, 'claim_id', i_claim_id,
-                    'ev_id', i_event.ev_id, 'ev_time', i_event.ev_time, 'ev_txid', i_event.ev_txid::text::bigint,
-                    'ev_type', i_event.ev_type, 'ev_data', i_event.ev_data,
-                    'ev_extra1', i_event.ev_extra1, 'ev_extra2', i_event.ev_extra2,
-                    'ev_extra3', i_event.ev_extra3, 'ev_extra4', i_event.ev_extra4, 'redriven', i_event.redriven,
-                    'attempts', i_event.attempts, 'deliveries', i_event.deliveries, 'reason', i_reason, 'error', i_error
-                )::text
-            );
-            return;
-        exception
-            -- That log is gone, closed or full for this transaction. An event that cannot be buried would stop its group.
-            when sqlstate 'PQ001' or sqlstate 'PQ004' then
-                null;
-        end;
+    -- A log that is gone or closed must not keep the group from going on: then it is as if there were none. Locked, so that nobody drops it now.
+    perform
+    from pgq.queue as q
+    where q.queue_name = i_group.dead_letter_log and not q.queue_disable_insert and q.queue_per_tx_limit is null
+    for key share;
+    if not found then
+        insert into sluice.dead_event (
+            queue_name, group_name, claim_id, ev_id, ev_time, ev_txid, ev_type, ev_data,
+            ev_extra1, ev_extra2, ev_extra3, ev_extra4, redriven, attempts, deliveries, reason, error
+        )
+        values (
+            v_queue_name, i_group.group_name, i_claim_id, i_event.ev_id, i_event.ev_time, i_event.ev_txid, i_event.ev_type, i_event.ev_data,
+            i_event.ev_extra1, i_event.ev_extra2, i_event.ev_extra3, i_event.ev_extra4, i_event.redriven,
+            i_event.attempts, i_event.deliveries, i_reason, i_error
+        );
+    else
+        perform pgq.insert_event(
+            i_group.dead_letter_log, 'dead',
+            jsonb_build_object(
+                'queue_name', v_queue_name, 'group_name', i_group.group_name, 'claim_id', i_claim_id,
+                'ev_id', i_event.ev_id, 'ev_time', i_event.ev_time, 'ev_type', i_event.ev_type, 'ev_data', i_event.ev_data,
+                'ev_extra1', i_event.ev_extra1, 'ev_extra2', i_event.ev_extra2,
+                'ev_extra3', i_event.ev_extra3, 'ev_extra4', i_event.ev_extra4, 'redriven', i_event.redriven,
+                'attempts', i_event.attempts, 'deliveries', i_event.deliveries, 'reason', i_reason, 'error', i_error
+            )::text
+        );
     end if;
-    insert into sluice.dead_event (
-        queue_name, group_name, claim_id, ev_id, ev_time, ev_txid, ev_type, ev_data,
-        ev_extra1, ev_extra2, ev_extra3, ev_extra4, redriven, attempts, deliveries, reason, error
-    )
-    values (
-        v_queue_name, i_group.group_name, i_claim_id, i_event.ev_id, i_event.ev_time, i_event.ev_txid, i_event.ev_type, i_event.ev_data,
-        i_event.ev_extra1, i_event.ev_extra2, i_event.ev_extra3, i_event.ev_extra4, i_event.redriven,
-        i_event.attempts, i_event.deliveries, i_reason, i_error
-    );
 end;
 $$;
 
