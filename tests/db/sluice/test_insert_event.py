@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from support import rows, value
+from support import replace_in, rows, value
 from support_log import (
     consume_all,
     contents,
@@ -92,6 +92,36 @@ def test_ids_are_in_the_order_of_due_times_however_they_were_inserted(changes):
     assert [data for _, data in contents(changes)] == [
         "before", "first", "second", "third", "after",
     ]  # fmt: skip
+
+
+CLAIM = "select ev_data from sluice.claim('changes', 'g', %s)"
+
+
+def test_a_share_group_gets_what_is_due_although_nobody_runs_maintenance(changes):
+    changes.execute("select sluice.create_group('changes', 'g')")
+    delay_event(changes, "delayed")
+    wait_until_due(changes)
+    changes.execute("select pgq.insert_event('changes', 't', 'new')")
+
+    assert rows(changes, CLAIM, 1) == [("new",)], "as much as it asked for"
+    assert contents(changes) == [(1, "new")]
+    assert rows(changes, CLAIM, 1) == [], "it finds too little, and lets the event in"
+    assert rows(changes, CLAIM, 1) == [("delayed",)]
+
+
+def test_a_claim_that_does_not_look_never_gets_it(changes):
+    """The planted bug: only maintenance moves events."""
+    replace_in(
+        changes,
+        "sluice.claim(text, text, integer, interval, boolean)",
+        "perform pgq._admit_due();",
+        "null;",
+    )
+    changes.execute("select sluice.create_group('changes', 'g')")
+    delay_event(changes, "delayed")
+    wait_until_due(changes)
+
+    assert [rows(changes, CLAIM, 1) for _ in range(3)] == [[], [], []]
 
 
 def test_a_rolled_back_one_never_comes(database, changes):

@@ -34,6 +34,7 @@ declare
     v_bytes bigint;
     v_bytes_max bigint;
     v_wait_ms integer;
+    v_entries_max integer := i_entries_max;
     v_step record;
 begin
     v_pass := pgq._last_retry_pass();
@@ -61,6 +62,7 @@ begin
         v_pass.copied_time := '-infinity';
         v_pass.copied_entry := 0;
         insert into pgq.retry_pass values (v_pass.*);
+        v_entries_max := least(i_entries_max, 1000); -- whoever looks at the passes waits for this transaction
         v_full := format('retry_entry_%s', v_pass.pass_table);
         v_other := format('retry_entry_%s', 1 - v_pass.pass_table);
     end if;
@@ -90,9 +92,9 @@ begin
         limit 1',
         v_other, v_full
     )
-    using v_pass, i_entries_max
+    using v_pass, v_entries_max
     into v_step;
-    if v_step.entries = i_entries_max then
+    if v_step.entries = v_entries_max then
         v_pass.pass_id := v_pass.pass_id + 1;
         v_pass.copied_time := v_step.ev_retry_after;
         v_pass.copied_entry := v_step.entry_id;
