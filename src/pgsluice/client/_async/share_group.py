@@ -9,6 +9,7 @@ from typing import Any, Literal, Unpack
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from pgsluice.client._async.dead_events import AsyncDeadEvents
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import share_groups
 from pgsluice.client.group_records import (
@@ -20,15 +21,15 @@ from pgsluice.client.group_records import (
 )
 
 
-class AsyncShareGroup:
+class AsyncShareGroup(AsyncDeadEvents):
     """Share the events of a log among any number of consumers: each event is claimed by one, and settled by itself.
 
     A claim holds a lease. What is not settled when the lease ends goes to the next claim, so delivery is at least once;
     a consumer whose claim has lapsed and been claimed again is told so by LeaseLostError, and has changed nothing.
 
     Every method raises LogNotFoundError where there is no such log, all but `create` and `drop` raise
-    GroupNotFoundError where it has no such group, and every one can raise ConnectionFailedError, NotInstalledError,
-    PrivilegeError and RetryableError.
+    GroupNotFoundError where it has no such group; only looking at dead events and purging them needs neither. Every one
+    can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(

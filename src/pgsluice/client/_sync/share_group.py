@@ -10,6 +10,7 @@ from typing import Any, Literal, Unpack
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
+from pgsluice.client._sync.dead_events import DeadEvents
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import share_groups
 from pgsluice.client.group_records import (
@@ -21,15 +22,15 @@ from pgsluice.client.group_records import (
 )
 
 
-class ShareGroup:
+class ShareGroup(DeadEvents):
     """Share the events of a log among any number of consumers: each event is claimed by one, and settled by itself.
 
     A claim holds a lease. What is not settled when the lease ends goes to the next claim, so delivery is at least once;
     a consumer whose claim has lapsed and been claimed again is told so by LeaseLostError, and has changed nothing.
 
     Every method raises LogNotFoundError where there is no such log, all but `create` and `drop` raise
-    GroupNotFoundError where it has no such group, and every one can raise ConnectionFailedError, NotInstalledError,
-    PrivilegeError and RetryableError.
+    GroupNotFoundError where it has no such group; only looking at dead events and purging them needs neither. Every one
+    can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(

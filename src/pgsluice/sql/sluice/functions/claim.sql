@@ -122,6 +122,9 @@ begin
             v_events := null;
         end if;
     end loop;
+    if v_claim.events + v_claim.redeliveries < qty then
+        perform pgq._admit_due(); -- of delayed events. They are the next claim's
+    end if;
     v_claim.claimed_at := clock_timestamp();
     if v_claim.claimed_at not between v_claim.moved_at and v_claim.moved_at + interval '1 second' then
         v_step := sluice._move_group(v_group, v_claim);
