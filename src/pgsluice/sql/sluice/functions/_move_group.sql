@@ -31,12 +31,12 @@ begin
       )
     order by c.claim_id
     limit 1;
-    if found then
-        claim.open_claim := v_open.claim_id;
+    claim.open_claim := coalesce(v_open.claim_id, claim.claim_id);
+    if v_open.claim_id is not null and i_group.key is null then
         v_tick_id := v_open.after_tick;
     else
-        claim.open_claim := claim.claim_id;
-        v_tick_id := case when claim.events = 0 and claim.upto_ev_id = 9223372036854775807 then claim.upto_tick else claim.after_tick end;
+        -- With keys, the events in claims are in the ledgers.
+        v_tick_id := case when (claim.events = 0 or i_group.key is not null) and claim.upto_ev_id = 9223372036854775807 then claim.upto_tick else claim.after_tick end;
     end if;
     claim.moved_at := clock_timestamp();
 

@@ -11,6 +11,7 @@ declare
     v_claim sluice.claim;
     v_event sluice.redelivery;
     v_is_heard boolean;
+    v_again sluice.redelivery[] := '{}';
 begin
     select c.* into v_claim from sluice.claim as c where c.group_id = i_group.group_id and c.claim_id = i_outcome.claim_id;
     v_is_heard := i_outcome.outcome <> 'lapse' or exists (
@@ -36,8 +37,15 @@ begin
             when 'retry' then coalesce(i_outcome.delay, sluice._backoff(i_group, v_event.attempts))
             else coalesce(i_outcome.delay, '0')
         end;
-        perform sluice._write_redelivery(i_now, v_event);
+        if i_group.key is null then
+            perform sluice._write_redelivery(i_now, v_event);
+        else
+            v_again := v_again || v_event;
+        end if;
     end loop;
+    if v_again <> '{}' then
+        perform sluice._return_events(i_group, i_now, i_outcome, v_again);
+    end if;
 end;
 $$;
 

@@ -67,6 +67,7 @@ begin
         ) as e;
         if v_dead is null then
             perform sluice._write_outcome(v_outcome);
+            return v_outcome.events + sluice._send_back(v_group, v_claim, v_outcome);
         else
             perform sluice._reject(v_group, v_claim, v_outcome, v_dead, coalesce(reason, 'too many attempts'));
             if v_again <> '{}' then
@@ -75,18 +76,19 @@ begin
                 v_outcome.events := cardinality(v_again);
                 perform sluice._write_outcome(v_outcome);
             end if;
-            return cardinality(v_dead) + cardinality(v_again);
+            return cardinality(v_dead) + cardinality(v_again)
+                + case when v_again <> '{}' then sluice._send_back(v_group, v_claim, v_outcome) else 0 end;
         end if;
     elsif outcome = 'reject' then
         perform sluice._reject(v_group, v_claim, v_outcome, v_outcome.ev_ids, coalesce(reason, 'rejected'));
     else
         perform sluice._write_outcome(v_outcome);
     end if;
-    return v_outcome.events;
+    return v_outcome.events + case when outcome = 'release' then sluice._send_back(v_group, v_claim, v_outcome) else 0 end;
 end;
 $$;
 
 comment on function sluice.acknowledge(text, text, bigint, text, bigint[], interval, text, text) is
-    'Say what became of a claim, or of those of its events: accept, release, retry or reject. Returns how many this settled. Fewer: the others were, the same way, and what was done for them is done already.';
+    'Say what became of a claim, or of those of its events: accept, release, retry or reject. Returns how many this settled. Fewer: the others were, the same way, and what was done for them is done already. More, in a group with a key that blocks or parks: after events that come again, the later ones of their keys in the claim go back too.';
 revoke execute on function sluice.acknowledge(text, text, bigint, text, bigint[], interval, text, text) from public;
 grant execute on function sluice.acknowledge(text, text, bigint, text, bigint[], interval, text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
