@@ -17,6 +17,7 @@ declare
     v_chars_kept constant integer := 64;
     v_key text := case i_key
         when 'ev_type' then i_ev_type
+        when 'ev_data' then i_ev_data
         when 'ev_extra1' then i_ev_extra1
         when 'ev_extra2' then i_ev_extra2
         when 'ev_extra3' then i_ev_extra3

@@ -5,7 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- In its own spelling a path has its names in quotes. No filter, no function, no wildcard: nothing that costs or fails.
-    if i_key in ('ev_type', 'ev_extra1', 'ev_extra2', 'ev_extra3', 'ev_extra4')
+    if i_key in ('ev_type', 'ev_data', 'ev_extra1', 'ev_extra2', 'ev_extra3', 'ev_extra4')
         or i_key like '$%' and i_key::jsonpath::text ~ '^\$(\."([^"\\]|\\.)*"|\[[0-9]+\])*$'
     then
         return;
@@ -13,7 +13,7 @@ begin
     raise exception using
         errcode = '22023',
         message = format('a share group cannot have the key %L', i_key),
-        hint = 'use ev_type, ev_extra1 to ev_extra4, or a path into ev_data such as $.customer.id or $.lines[0].sku';
+        hint = 'use ev_type, ev_data, ev_extra1 to ev_extra4, or a path into ev_data such as $.customer.id or $.lines[0].sku';
 end;
 $$;
 
