@@ -157,16 +157,36 @@ class LogTick:
 
 @dataclass(frozen=True, slots=True)
 class RotationStep:
-    """What a rotation did with a segment of a log.
+    """What a rotation did with a segment of a log, a consumer or a share group.
 
     Attributes:
-        segment: Its number: the events are in the table `pgq.event_<id>_<segment>`.
-        action: `switched`: new events go into it from now on; `reclaimed`: it was emptied; `kept`: neither.
+        queue_name: The log, or None for what the share groups of all logs have in common.
+        segment: Its number: the events are in the table `pgq.event_<id>_<segment>`; None: it is about no segment.
+        action: `switched`: new events go into it from now on; `reclaimed`: it was emptied; `kept`: neither. Of
+            consumers `given up`, of share groups an action of `GroupStep`.
+        reason: Why it was kept or given up, or which share group it was, or None.
+    """
+
+    queue_name: str | None
+    segment: int | None
+    action: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStep:
+    """What the maintenance of share groups did with one, or with the ledgers that all have in common.
+
+    Attributes:
+        queue_name: The log, or None for the ledgers.
+        group_name: The group, or None for the ledgers.
+        action: `mail read`: what was said of claims; `leases looked at`: some had ended; `moved`: its position in the
+            log; `emptied`: the ledgers; `kept`: nothing was done.
         reason: Why it was kept, or None.
     """
 
-    queue_name: str
-    segment: int
+    queue_name: str | None
+    group_name: str | None
     action: str
     reason: str | None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from support_share_groups import create_group, make_log
+
 
 @pytest.fixture
 def claimed(connection: psycopg.Connection) -> tuple[int, int]:
@@ -31,6 +33,14 @@ def log(connection: psycopg.Connection) -> psycopg.Connection:
             connection.execute("select pgq.insert_event(%s, 't', 'd')", ("log",))
         connection.execute("select sluice.log_tick(%s)", ("log",))
     return connection
+
+
+@pytest.fixture
+def group(connection: psycopg.Connection) -> str:
+    """A share group `workers` of the log `changes`, at its beginning, whose pauses are the same each time."""
+    make_log(connection)
+    create_group(connection, backoff_jitter=False)
+    return "workers"
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,6 +20,17 @@ def whole(value: int, name: str, least: int) -> int:
     if not least <= value <= INTEGER_MAX:
         raise ArgumentError(f"{name} is {value}; use {least} to {INTEGER_MAX}")
     return value
+
+
+def seconds(value: float | None, name: str) -> timedelta | None:
+    """Seconds, 0 or more, as an interval; None is None."""
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise ArgumentError(f"{name} is {value!r}; use a number of seconds")
+    if not 0 <= value <= INTEGER_MAX:
+        raise ArgumentError(f"{name} is {value}; use 0 to {INTEGER_MAX}")
+    return timedelta(seconds=value)
 
 
 def point(value: int | datetime, name: str) -> int | datetime:
@@ -39,7 +51,7 @@ def point_or_now(value: int | datetime | None, name: str) -> int | datetime:
 
 def one_id(value: int) -> int:
     """A msg_id."""
-    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+    if not is_bigint(value):
         raise ArgumentError(f"msg_id is {value!r}; use the msg_id that send or read returned")
     return value
 
@@ -47,6 +59,11 @@ def one_id(value: int) -> int:
 def many_ids(values: Sequence[int]) -> list[int]:
     """Several msg_ids."""
     return [one_id(value) for value in values]
+
+
+def is_bigint(value: object) -> bool:
+    """Whether it is a whole number that fits into a bigint."""
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
 def payloads(

@@ -24,6 +24,10 @@ begin
     -- What all logs share.
     perform pgq._maintain_positions();
     perform pgq._maintain_retry();
+    return query
+        select m.log_name, null::integer, m.action,
+            coalesce(format('share group %s', m.group_name) || coalesce(': ' || m.reason, ''), m.reason, 'the ledgers of the share groups')
+        from sluice.maintain_groups(rotate.queue_name) as m;
 end;
 $$;
 
