@@ -122,7 +122,7 @@ begin
 
     if v_group.key is not null then
         return query
-            select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid::text::bigint, e.attempts + 1, e.deliveries + 1, e.redriven, v_claim.lease_until,
+            select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, e.attempts + 1, e.deliveries + 1, e.redriven, v_claim.lease_until,
                 e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
             from sluice._claimed_events(v_group, v_claim, null) as e;
         return;
