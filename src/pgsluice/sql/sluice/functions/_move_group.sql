@@ -10,7 +10,7 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    v_claims_max constant integer := 5000;
+    v_claims_max constant integer := 1000;
     v_claim record;
     v_claims integer := 0;
     v_is_found boolean := false;
@@ -52,7 +52,8 @@ begin
             else claim.after_tick
         end;
     end if;
-    claim.moved_at := clock_timestamp();
+    -- There may be more of them: then the next claim goes on.
+    claim.moved_at := case when v_claims < v_claims_max or v_is_found then clock_timestamp() else '-infinity' end;
 
     select s.* into v_subscriber from pgq.subscriber as s where s.sub_key = i_group.sub_key for no key update;
     v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);

@@ -34,6 +34,13 @@ begin
     v_claim := sluice._last_claim(v_group.group_id);
     if v_claim.open_claim is null then
         -- It was dropped while this session waited. Perhaps there is another one by its name.
+        if (sluice._require_group(queue_name, group_name)).group_id = v_group.group_id then
+            raise exception using
+                errcode = 'SG004',
+                message = format('share group %L has lost its claims', group_name),
+                detail = 'Its ledger was emptied by hand, or restored without its rows.',
+                hint = 'drop the group and create it anew';
+        end if;
         return query select c.* from sluice.claim(queue_name, group_name, qty, lease, synchronous) as c;
         return;
     elsif v_group.lost is not null then
