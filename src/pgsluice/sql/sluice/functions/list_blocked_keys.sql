@@ -25,7 +25,7 @@ begin
             on w.group_id = t.group_id and w.key = t.key and w.is_returned and w.waiting_id = t.returned[1]
         where t.claim_id is null and t.due_at > clock_timestamp()
         union all
-        select d.ev_key, min(d.dead_at), 'parked', count(*) - 1, null, (array_agg(d.ev_id order by d.dead_event_id))[1], null
+        select d.ev_key, min(d.dead_at), 'parked', count(*) - 1, null, (array_agg(d.ev_id order by d.ev_place))[1], null
         from sluice.dead_event as d
         where d.queue_name = list_blocked_keys.queue_name
           and d.group_name = list_blocked_keys.group_name

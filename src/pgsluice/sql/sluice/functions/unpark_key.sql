@@ -30,7 +30,7 @@ begin
                 select o.*, nextval(''sluice.key_place_seq'') as place
                 from (
                     select d.ev_id, d.ev_time, d.ev_txid, d.ev_type, d.ev_data, d.ev_extra1, d.ev_extra2, d.ev_extra3, d.ev_extra4,
-                        d.redriven + (d.deliveries > 0)::integer as redriven, d.error, 0 as part, d.dead_event_id as number
+                        d.redriven + (d.deliveries > 0)::integer as redriven, d.error, 0 as part, d.ev_place as number
                     from parked as d
                     union all
                     select w.ev_id, w.ev_time, w.ev_txid, w.ev_type, w.ev_data, w.ev_extra1, w.ev_extra2, w.ev_extra3, w.ev_extra4,

@@ -5,9 +5,10 @@ alter table sluice.redelivery add column key text, add column place bigint;
 comment on column sluice.redelivery.key is 'In a group with keys that of the event; with no event, the key that is to be looked at.';
 comment on column sluice.redelivery.place is 'In a group with keys, the place of the event in the order of the log.';
 
-alter table sluice.dead_event add column ev_key text;
+alter table sluice.dead_event add column ev_key text, add column ev_place bigint;
 comment on column sluice.dead_event.ev_key is 'The key of a parked event: no event of it is handed out while there is one.';
-create index dead_event_key_idx on sluice.dead_event (queue_name, group_name, ev_key, dead_event_id) where reason = 'parked';
+comment on column sluice.dead_event.ev_place is 'The place of a parked event in the order of the log.';
+create index dead_event_key_idx on sluice.dead_event (queue_name, group_name, ev_key, ev_place) where reason = 'parked';
 
 -- The order of events in the log, as groups with keys meet them; and with it the order of everything else in their ledgers.
 create sequence sluice.key_place_seq;
