@@ -86,6 +86,8 @@ class ShareKeyMachine(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "main"):
+            self.main.execute("select pgq.drop_queue(%s, true)", (self.log,))
+            self.empty_the_ledgers()
             self.main.close()
 
     def of_key(self, key):
@@ -111,7 +113,9 @@ class ShareKeyMachine(RuleBasedStateMachine):
 
     @rule()
     def empty_the_ledgers(self):
-        assert value(self.main, "select action from sluice._maintain_ledgers(0)") == "emptied"
+        self.main.execute("update sluice.ledger set kept_bytes = 0")
+        reason = value(self.main, "select reason from sluice._maintain_ledgers(0)")
+        assert reason is None
 
     # Claims
 
@@ -357,6 +361,7 @@ def machine_seed():
     return int(os.environ.get("PGSLUICE_TEST_SEED", random.SystemRandom().randrange(2**32)))
 
 
+@pytest.mark.slow
 def test_keys_behave_like_the_model(database_18, machine_seed):
     print(f"PGSLUICE_TEST_SEED={machine_seed}")
 
