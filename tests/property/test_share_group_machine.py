@@ -464,10 +464,10 @@ class ShareGroupMachine(RuleBasedStateMachine):
             return
         with self.main.transaction():
             until = call()
-        lease = LEASE_H if lease is None else lease
+        held.lease_end = max(held.lease_end, self.now + (LEASE_H if lease is None else lease))
+        held.heard_of = True
         now = value(self.main, "select clock_timestamp()")
-        assert abs(until - now - timedelta(hours=lease)) < MINUTE
-        held.lease_end, held.heard_of = self.now + lease, True
+        assert abs(until - now - timedelta(hours=held.lease_end - self.now)) < MINUTE
 
     # The world around
 

@@ -33,7 +33,7 @@ def claim_id(connection, group) -> int:
     ("lease", "length"), [(None, timedelta(seconds=30)), ("3 hours", timedelta(hours=3))]
 )
 def test_the_new_end_is_counted_from_now(connection, claim_id, lease, length):
-    let_pass(connection)
+    let_pass(connection, "2 hours")
     before = value(connection, "select clock_timestamp()")
 
     until = renew(connection, claim_id, lease)
@@ -41,6 +41,15 @@ def test_the_new_end_is_counted_from_now(connection, claim_id, lease, length):
     assert length <= until - before < length + timedelta(seconds=5)
     row = open_claims(connection)[claim_id]
     assert (row.lease_until, row.renewals, row.settled) == (until, 1, 0)
+
+
+def test_a_lease_is_never_made_shorter(connection, claim_id):
+    until = open_claims(connection)[claim_id].lease_until
+
+    assert abs(renew(connection, claim_id, "1 second") - until) < timedelta(seconds=1)
+
+    let_pass(connection)
+    assert claimed(connection) == []
 
 
 def test_a_renewed_claim_lapses_at_its_new_end(connection, claim_id):
