@@ -18,11 +18,12 @@ Operations, `asked` → `answer`; times are microseconds of the server's clock:
 
     send      {values} → null
     claim     {qty, lease_us, synchronous} → {claim, asked_at, given_at, lease_until, events: [[ev_id, value, attempt, deliveries]]}
-    settle    {settlement, claim, parts: [{outcome, ev_ids, delay_us}]} → {at}, or of a refusal {code, at}
-    renew     {claim, lease_us} → {at, until}, or of a refusal {code, at}
+    settle    {settlement, claim, parts: [{outcome, ev_ids, delay_us}]} → {at}, or of a refusal {code, at};
+              retries and rejections have the name of the settlement as their error
+    renew     {claim} → {at, until}, or of a refusal {code, at}
     crash     null → null
 
-Snapshot: `effects` [[settlement, claim, ev_id, value]], `dead` [{ev_id, value, claim, attempts, deliveries, reason}],
+Snapshot: `effects` [[settlement, claim, ev_id, value]], `dead` [{ev_id, value, claim, attempts, deliveries, reason, error}],
 `max_attempts`, `max_deliveries`, `backoff_us`.
 """
 
@@ -41,7 +42,9 @@ from typing import Any, NamedTuple
 from support_history import NEVER, Operation, operations
 
 LEASE_LOST = ("SG002", "SG003")
-SETTLES_FOR_GOOD = ("accept", "reject")
+DEAD_OF_REJECT = "rejected"
+DEAD_OF_RETRY = "too many attempts"
+DEAD_OF_LAPSE = "its lease ended"
 
 
 class Delivery(NamedTuple):
@@ -58,7 +61,7 @@ class End(NamedTuple):
     """A way in which a delivery may have ended.
 
     `attempts` and `deliveries` are what then counts; `free_at` is from when the event may be claimed again. With a `reason`
-    it is dead, and never again.
+    it is dead, and never again; then `error` is what its epitaph says, if that is known.
     """
 
     kind: str
@@ -66,6 +69,7 @@ class End(NamedTuple):
     deliveries: int
     free_at: float
     reason: str | None = None
+    error: tuple[str, ...] = ()
 
 
 @dataclass
@@ -76,10 +80,6 @@ class Settlement:
     outcome: str
     delay_us: int | None
     certain: bool
-
-    @property
-    def is_for_good(self) -> bool:
-        return self.outcome in SETTLES_FOR_GOOD
 
     def at(self, claim: Claim) -> int:
         """A time before it happened."""
@@ -147,6 +147,11 @@ class Checker:
 
     def _say(self, kind: str, what: str, *about: object) -> None:
         self.violations.append("\n    ".join([f"{kind}: {what}", *map(str, about)]))
+
+    def _say_of(self, ev_id: int, kind: str, what: str, *about: object) -> None:
+        rows = (*self._effects.get(ev_id, []), *self._dead.get(ev_id, []))
+        story = _story(self._events.get(ev_id, []))
+        self._say(kind, f"event {ev_id}: {what}", *story, *rows, *about)
 
     # Reading
 
@@ -303,20 +308,20 @@ class Checker:
         for earlier, later in pairwise(deliveries):
             self._judge_fence(earlier, later)
         for place, delivery in enumerate(deliveries):
-            self._judge_delivery(delivery, deliveries[:place], about)
+            self._judge_delivery(delivery, deliveries[:place])
         if len(effects) > 1:
-            self._say("effect twice", f"event {ev_id}", *about)
+            self._say_of(ev_id, "effect twice", "")
         if len(dead) > 1:
-            self._say("dead twice", f"event {ev_id}", *about)
+            self._say_of(ev_id, "dead twice", "")
         for row in effects:
             if not any(d.claim.claim_id == row[1] and d.value == row[3] for d in deliveries):
-                self._say("effect", f"of event {ev_id}, which that claim does not have", *about)
+                self._say_of(ev_id, "effect", "by a claim that does not have it")
         if effects and dead:
-            self._say("dead", f"event {ev_id} was accepted", *about)
+            self._say_of(ev_id, "dead", "and accepted")
         elif dead:
-            self._judge_dead(ev_id, dead[0], deliveries, about)
+            self._judge_dead(ev_id, dead[0], deliveries)
         elif not effects:
-            self._say("lost", f"event {ev_id}, delivered {len(deliveries)} times", *about)
+            self._say_of(ev_id, "lost", f"delivered {len(deliveries)} times")
 
     def _judge_fence(self, earlier: Delivery, later: Delivery) -> None:
         """Nothing may be said of an event by a claim once another one has it."""
@@ -330,73 +335,68 @@ class Checker:
         for op, outcome in said:
             began = op.answer["at"] if op.outcome == "ok" else 0
             if began > taken.given_at or op.invoked > taken.op.ended:
-                about = (holder.op, taken.op, op)
-                self._say("stale", f"{outcome} of event {earlier.ev_id}", *about)
+                self._say_of(earlier.ev_id, "stale", outcome, holder.op, taken.op, op)
 
-    def _judge_delivery(
-        self, delivery: Delivery, before: list[Delivery], about: list[object]
-    ) -> None:
+    def _judge_delivery(self, delivery: Delivery, before: list[Delivery]) -> None:
         """Something must have ended the delivery before, and the counts must follow from it."""
-        ends = self._ends_before(before)
-        if not ends:
-            self._say("again", f"event {delivery.ev_id} after it was settled or dead", *about)
-            return
+        ev_id = delivery.ev_id
+        ends = [end for end in self._ends_before(before) if end.reason is None]
         in_time = [end for end in ends if end.free_at <= delivery.claim.claimed_at]
+        if not ends:
+            self._say_of(ev_id, "again", "it was settled or dead")
+            return
         if not in_time:
             kind = "overlap" if any(end.kind == "lapse" for end in ends) else "early"
-            self._say(kind, f"event {delivery.ev_id} in claim {delivery.claim.claim_id}", *about)
+            self._say_of(ev_id, kind, f"claim {delivery.claim.claim_id}")
             return
         for end in in_time:
             missing = delivery.deliveries - 1 - end.deliveries
-            if delivery.attempt == end.attempts + 1 and self._can_miss(missing, before, delivery):
+            until = delivery.claim.op.ended
+            if delivery.attempt == end.attempts + 1 and self._can_miss(missing, until):
                 self._missing += missing
                 self.figures[f"deliveries after {end.kind}"] += 1
                 self.figures["deliveries that nobody wrote down"] += missing
                 return
-        self._say(
-            "attempts",
-            f"event {delivery.ev_id}: attempt {delivery.attempt}, delivery {delivery.deliveries}; "
-            f"possible after {[(end.kind, end.attempts, end.deliveries) for end in in_time]}",
-            *about,
-        )
+        possible = [(end.kind, end.attempts, end.deliveries) for end in in_time]
+        found = f"attempt {delivery.attempt}, delivery {delivery.deliveries}"
+        self._say_of(ev_id, "attempts", f"{found} after one of {possible}")
 
-    def _judge_dead(
-        self, ev_id: int, dead: dict[str, Any], deliveries: list[Delivery], about: list[object]
-    ) -> None:
-        self.figures[f"dead: {dead['reason']}"] += 1
-        for end in self._ends_before(deliveries, alive=False):
+    def _judge_dead(self, ev_id: int, dead: dict[str, Any], deliveries: list[Delivery]) -> None:
+        """It must have died of its last delivery, with the right epitaph."""
+        self.figures[f"dead, {dead['reason']}"] += 1
+        held = {delivery.claim.claim_id: delivery for delivery in deliveries}
+        for end in self._ends_before(deliveries):
             missing = dead["deliveries"] - end.deliveries
-            reason = end.reason
-            if missing and end.kind != "reject" and dead["deliveries"] >= self._max_deliveries:
-                reason = "deliveries"
+            # Those that nobody wrote down ended in silence.
+            ends = end._replace(reason=DEAD_OF_LAPSE, error=()) if missing else end
             if (
-                (dead["reason"], dead["attempts"]) == (reason, end.attempts)
-                and self._can_miss(missing, deliveries, None)
-                and (missing == 0 or end.kind != "reject")
+                (dead["reason"], dead["attempts"]) == (ends.reason, ends.attempts)
+                and (not ends.error or dead["error"] in ends.error)
+                and (missing == 0 or dead["deliveries"] == self._snapshot["max_deliveries"])
+                and self._can_miss(missing, NEVER)
             ):
                 self._missing += missing
+                if not missing and dead["claim"] not in held:
+                    self._say_of(ev_id, "dead", "in a claim that does not have it")
                 if deliveries and dead["value"] != deliveries[-1].value:
-                    self._say("dead", f"event {ev_id} has another payload", *about)
+                    self._say_of(ev_id, "dead", "with another payload")
                 return
-        self._say("dead", f"event {ev_id} for no reason", *about)
+        self._say_of(ev_id, "dead", "for no reason")
 
-    def _can_miss(self, missing: int, before: list[Delivery], delivery: Delivery | None) -> bool:
-        """Can so many deliveries have been in claims whose answers were lost?"""
+    def _can_miss(self, missing: int, until: float) -> bool:
+        """Can so many deliveries of an event have been in claims whose answers were lost?"""
         if missing <= 0:
             return missing == 0
-        until = delivery.claim.op.ended if delivery else NEVER
         return missing <= sum(op.invoked <= until for op in self._unanswered)
 
-    def _ends_before(self, before: list[Delivery], *, alive: bool = True) -> list[End]:
-        """How the last of these deliveries may have ended; what a crash may have undone, may not have been."""
+    def _ends_before(self, before: list[Delivery]) -> list[End]:
+        """How the last of these may have ended; one that a crash may have lost may not have been at all."""
         found = []
-        for place in range(len(before) - 1, -1, -1):
-            found += self._ends(before[place])
-            if not before[place].claim.may_be_lost:
-                break
-        else:
-            found.append(End("crash" if before else "start", 0, 0, 0))
-        return [end for end in found if end.reason is None] if alive else found
+        for delivery in reversed(before):
+            found += self._ends(delivery)
+            if not delivery.claim.may_be_lost:
+                return found
+        return [*found, End("crash" if before else "start", 0, 0, 0)]
 
     def _ends(self, delivery: Delivery) -> Iterator[End]:
         claim = delivery.claim
@@ -406,35 +406,31 @@ class Checker:
             yield from self._ends_by(delivery, settlement)
         if not certain:
             for heard in (True, False) if claim.heard is None else (claim.heard,):
-                attempts = delivery.attempt if heard else delivery.attempt - 1
-                reason = self._exhausted(attempts, delivery.deliveries)
-                yield End("lapse", attempts, delivery.deliveries, claim.lease_until, reason)
+                attempts, deliveries = delivery.attempt - 1 + heard, delivery.deliveries
+                reason = DEAD_OF_LAPSE if self._is_last(attempts, deliveries) else None
+                yield End("lapse", attempts, deliveries, claim.lease_until, reason)
 
     def _ends_by(self, delivery: Delivery, settlement: Settlement) -> Iterator[End]:
         attempts, deliveries = delivery.attempt, delivery.deliveries
         at = settlement.at(delivery.claim)
+        error = (settlement.op.asked["settlement"],)
         match settlement.outcome:
-            case "accept":
-                return
             case "reject":
-                yield End("reject", attempts, deliveries, NEVER, "rejected")
+                yield End("reject", attempts, deliveries, NEVER, DEAD_OF_REJECT, error)
             case "release":
                 yield End("release", attempts - 1, deliveries - 1, at)
             case "retry":
-                delay = settlement.delay_us
-                if delay is None:
-                    delay = self._snapshot["backoff_us"]
-                reason = self._exhausted(attempts, deliveries)
-                yield End("retry", attempts, deliveries, at + delay, reason)
+                delay_us = settlement.delay_us
+                if delay_us is None:
+                    delay_us = self._snapshot["backoff_us"]
+                reason = DEAD_OF_RETRY if self._is_last(attempts, deliveries) else None
+                yield End("retry", attempts, deliveries, at + delay_us, reason, error)
 
-    def _exhausted(self, attempts: int, deliveries: int) -> str | None:
-        if attempts >= self._snapshot["max_attempts"]:
-            return "attempts"
-        return "deliveries" if deliveries >= self._max_deliveries else None
-
-    @property
-    def _max_deliveries(self) -> int:
-        return self._snapshot["max_deliveries"]
+    def _is_last(self, attempts: int, deliveries: int) -> bool:
+        return (
+            attempts >= self._snapshot["max_attempts"]
+            or deliveries >= self._snapshot["max_deliveries"]
+        )
 
     def _judge_values(self) -> None:
         """Of what was sent nothing is missing, and nothing else is there."""

@@ -73,9 +73,9 @@ class Story:
     def renew(self, claim_id, answered="ok", code=None):
         at = int(self.now_s * S)
         answer = {"at": at, "code": code} if code else {"at": at, "until": at + LEASE_S * S}
-        return self._add("renew", {"claim": claim_id, "lease_us": LEASE_S * S}, answered, answer)
+        return self._add("renew", {"claim": claim_id}, answered, answer)
 
-    def dies(self, ev_id, claim_id, reason, attempts, deliveries, value=None):
+    def dies(self, ev_id, claim_id, reason, attempts, deliveries, value=None, error="s1"):
         self.dead.append(
             {
                 "ev_id": ev_id,
@@ -84,6 +84,7 @@ class Story:
                 "attempts": attempts,
                 "deliveries": deliveries,
                 "reason": reason,
+                "error": error,
             }
         )
         return self
@@ -163,12 +164,15 @@ SOUND = {
         .settle(2, "accept", 1),
     "dead after its attempts": one().settle(1, "retry", 1, delay_s=0).claim(2, (1, 2, 2))
         .settle(2, "retry", 1, delay_s=0).claim(3, (1, 3, 3)).settle(3, "retry", 1)
-        .dies(1, 3, "attempts", 3, 3),
+        .dies(1, 3, "too many attempts", 3, 3, error="s3"),
+    "dead of a lapse after its attempts": one().renew(1).wait(LEASE_S).claim(2, (1, 2, 2)).renew(2)
+        .wait(LEASE_S).claim(3, (1, 3, 3)).renew(3).wait(LEASE_S)
+        .dies(1, 3, "its lease ended", 3, 3, error=None),
     "dead after its deliveries": lapsed().claim(2, (1, 1, 2)).wait(LEASE_S).claim(3, (1, 1, 3))
-        .wait(LEASE_S).claim(4, (1, 1, 4)).wait(LEASE_S).dies(1, 4, "deliveries", 0, 4),
+        .wait(LEASE_S).claim(4, (1, 1, 4)).wait(LEASE_S).dies(1, 4, "its lease ended", 0, 4),
     "dead in a claim that nobody wrote down": lapsed().claim(2, (1, 1, 2)).wait(LEASE_S)
         .claim(3, (1, 1, 3)).wait(LEASE_S).claim(0, outcome="info").wait(LEASE_S)
-        .dies(1, 4, "deliveries", 0, 4),
+        .dies(1, 4, "its lease ended", 0, 4),
 }  # fmt: skip
 
 BROKEN = {
@@ -263,11 +267,14 @@ BROKEN = {
             .settle(1, "accept", 1, 2),
     },
     "dead": {
-        "for no reason": lapsed().dies(1, 1, "attempts", 1, 1),
-        "before its last attempt": one().settle(1, "retry", 1).dies(1, 1, "attempts", 1, 1),
-        "for another reason": one().settle(1, "reject", 1).dies(1, 1, "attempts", 1, 1),
+        "for no reason": lapsed().dies(1, 1, "too many attempts", 1, 1),
+        "before its last attempt": one().settle(1, "retry", 1).dies(1, 1, "too many attempts", 1, 1),
+        "for another reason": one().settle(1, "reject", 1).dies(1, 1, "too many attempts", 1, 1),
         "with other attempts": one().settle(1, "reject", 1).dies(1, 1, "rejected", 2, 1),
         "with other deliveries": one().settle(1, "reject", 1).dies(1, 1, "rejected", 1, 2),
+        "with another error": one().settle(1, "reject", 1)
+            .dies(1, 1, "rejected", 1, 1, error="s2"),
+        "of a claim that never had it": one().settle(1, "reject", 1).dies(1, 2, "rejected", 1, 1),
         "with another payload": one().settle(1, "reject", 1).dies(1, 1, "rejected", 1, 1, "v2"),
         "and accepted": one().settle(1, "accept", 1).dies(1, 1, "rejected", 1, 1),
     },
@@ -337,6 +344,6 @@ def test_the_program_reads_what_processes_wrote_and_says_what_is_wrong(tmp_path)
     said = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (1, "")
     assert [line.splitlines()[0] for line in said["violations"]] == [
-        "lost: event 1, delivered 1 times"
+        "lost: event 1: delivered 1 times"
     ]
     assert said["figures"]["claims info"] == 1
