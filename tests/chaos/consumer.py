@@ -91,6 +91,15 @@ class Consumer:
     def _wild(self, probability: float) -> bool:
         return self._is_wild and self._chance.random() < probability
 
+    def _reply_is_lost(self) -> bool:
+        """Now and then the process dies at the worst of moments, or its session does."""
+        if self._wild(0.005):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._wild(0.005):
+            self._session.close()
+            return True
+        return False
+
     def _claim(self) -> Held | None:
         qty = self._chance.choice([1, 5, 20, 100])
         lease_s = self._lease_s * self._chance.choice([1, 1.5])
@@ -102,6 +111,9 @@ class Consumer:
             if undone:
                 self._session.execute("begin")
             found = self._session.execute(CLAIM, [qty, lease_s, synchronous]).fetchall()
+            if self._reply_is_lost():
+                self._log.write("info", "claim")
+                return None
             if undone:
                 time.sleep(0.01)
                 self._session.execute("rollback")
@@ -215,6 +227,9 @@ class Consumer:
         except psycopg.Error as error:
             if not is_gone(self._session, error):
                 raise
+            self._log.write("info", "settle")
+            return False
+        if self._reply_is_lost():
             self._log.write("info", "settle")
             return False
         self._log.write("ok", "settle", {"at": at})

@@ -123,7 +123,9 @@ class Run:
     def _start_consumer(self, mode: str) -> subprocess.Popen[bytes]:
         self._names += 1
         seed = self._chance.randrange(2**31)
-        return self._start("consumer", f"c{self._names}", seed, self._plan.lease_s, mode)
+        # What is left at the end are events that kill their consumers, and wait for their leases.
+        lease_s = self._plan.lease_s if mode == "wild" else self._plan.lease_s / 2
+        return self._start("consumer", f"c{self._names}", seed, lease_s, mode)
 
     def _disturb(self, schedule: list[tuple[float, str, int]]) -> None:
         plan = self._plan
