@@ -80,8 +80,11 @@ class Run:
         try:
             with psycopg.connect(self._url, autocommit=True) as session:
                 self._prepare(session)
+            begun = time.monotonic()
             self._disturb(schedule)
+            quiet = time.monotonic()
             self._drain()
+            print(f"disturbed {quiet - begun:.0f} s, drained {time.monotonic() - quiet:.0f} s")
         finally:
             for process in (*self._consumers, *self._others):
                 process.kill()
