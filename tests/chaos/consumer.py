@@ -151,10 +151,12 @@ class Consumer:
         time.sleep(self._chance.random() / 100)
         if self._wild(0.02):
             return  # forgotten
-        if self._wild(0.05):
-            time.sleep(held.lease_s * 0.3)
+        if self._wild(0.08):
+            time.sleep(held.lease_s * 0.6)
             self._renew(held)
-        if self._wild(0.02):
+            # Past the end that the lease had.
+            time.sleep(held.lease_s * self._chance.choice([0, 0.6]))
+        elif self._wild(0.02):
             time.sleep(held.lease_s * 1.1)  # too long
         parts = self._judge(held)
         if not parts:
@@ -164,6 +166,8 @@ class Consumer:
             known = self._settle(held, said)
             if not known and self._chance.random() < 0.7:
                 self._settle(held, said)
+            if self._wild(0.03):
+                return  # the rest is forgotten
         if any(map(kills, held.events.values())):
             os.kill(os.getpid(), signal.SIGKILL)
 
