@@ -1,8 +1,8 @@
-"""A consumer of a share group that writes down what it does: `python -m chaos.consumer URL HISTORY PROCESS SEED LEASE_S MODE`.
+"""A consumer of a share group that writes down what it does: `python -m chaos.consumer URL HISTORY PROCESS SEED LEASE_S`.
 
 What it makes of an event follows from the event's number, so that it is the same for every consumer: most are accepted, with
-a row in the table `effect` in the same transaction; some always fail, some are always rejected, some kill the consumer. In
-mode `wild` it is also slow, forgetful and double-tongued. It ends when there is a file `stop` beside the history.
+a row in the table `effect` in the same transaction; some always fail, some are always rejected, some kill the consumer. It is
+also slow, forgetful and double-tongued, until there is a file `calm` beside the history. It ends when there is a file `stop`.
 """
 
 from __future__ import annotations
@@ -71,21 +71,23 @@ class SettledBeforeError(Exception):
 class Consumer:
     """One process; `run` ends when it is told to."""
 
-    def __init__(
-        self, url: str, history: Path, process: str, seed: int, lease_s: float, mode: str
-    ) -> None:
+    def __init__(self, url: str, history: Path, process: str, seed: int, lease_s: float) -> None:
         self._url = url
         self._log = Log(history, process)
         self._process = process
         self._chance = random.Random(seed)
         self._lease_s = lease_s
-        self._is_wild = mode == "wild"
-        self._stop = history.parent / "stop"
+        self._is_wild = True
+        self._folder = history.parent
         self._session = connect(url)
         self._settlements = 0
 
     def run(self) -> None:
-        while not self._stop.exists():
+        while not (self._folder / "stop").exists():
+            if self._is_wild and (self._folder / "calm").exists():
+                self._is_wild = False
+                # What is left at the end are events that kill their consumers, and wait for their leases.
+                self._lease_s /= 2
             if self._session.closed:
                 self._session = connect(self._url)
             held = self._claim()
@@ -107,7 +109,7 @@ class Consumer:
         return False
 
     def _claim(self) -> Held | None:
-        qty = self._chance.choice([1, 5, 20, 100])
+        qty = self._chance.choice([1, 5, 20, 100, 300])
         lease_s = self._lease_s * self._chance.choice([1, 1.5])
         synchronous = self._chance.random() < 0.5
         undone = self._wild(0.02)
@@ -151,7 +153,7 @@ class Consumer:
         time.sleep(self._chance.random() / 100)
         if self._wild(0.02):
             return  # forgotten
-        if self._wild(0.08):
+        if self._wild(0.06):
             time.sleep(held.lease_s * 0.6)
             self._renew(held)
             # Past the end that the lease had.
@@ -296,5 +298,5 @@ class Consumer:
 
 
 if __name__ == "__main__":
-    url, history, process, seed, lease_s, mode = sys.argv[1:]
-    Consumer(url, Path(history), process, int(seed), float(lease_s), mode).run()
+    url, history, process, seed, lease_s = sys.argv[1:]
+    Consumer(url, Path(history), process, int(seed), float(lease_s)).run()

@@ -20,8 +20,6 @@ from support import rows, value, wait_until
 from support_history import Log, operations
 
 TESTS = Path(__file__).parents[1]
-PRODUCERS = 4
-MAINTAINERS = 2
 BACKOFF_S = 0.3
 
 
@@ -33,6 +31,8 @@ class Plan:
     messages: int
     rate_per_s: int
     consumers: int
+    producers: int
+    maintainers: int
     lease_s: float
     crashes: int = 0
     drain_s: float = 120.0
@@ -123,24 +123,22 @@ class Run:
                 stderr=errors,
             )
 
-    def _start_consumer(self, mode: str) -> subprocess.Popen[bytes]:
+    def _start_consumer(self) -> subprocess.Popen[bytes]:
         self._names += 1
         seed = self._chance.randrange(2**31)
-        # What is left at the end are events that kill their consumers, and wait for their leases.
-        lease_s = self._plan.lease_s if mode == "wild" else self._plan.lease_s / 2
-        return self._start("consumer", f"c{self._names}", seed, lease_s, mode)
+        return self._start("consumer", f"c{self._names}", seed, self._plan.lease_s)
 
     def _disturb(self, schedule: list[tuple[float, str, int]]) -> None:
         plan = self._plan
         nemesis = Log(self._history, "nemesis")
-        self._others = [self._start("maintainer") for _ in range(MAINTAINERS)]
-        self._consumers = [self._start_consumer("wild") for _ in range(plan.consumers)]
+        self._others = [self._start("maintainer") for _ in range(plan.maintainers)]
+        self._consumers = [self._start_consumer() for _ in range(plan.consumers)]
         producers = [
             self._start(
                 *("producer", f"p{number}", self._chance.randrange(2**31)),
-                *(plan.messages // PRODUCERS, plan.rate_per_s / PRODUCERS),
+                *(plan.messages // plan.producers, plan.rate_per_s / plan.producers),
             )
-            for number in range(PRODUCERS)
+            for number in range(plan.producers)
         ]
         self._others += producers
         wait_until(
@@ -151,7 +149,7 @@ class Run:
         for at_s, fault, number in schedule:
             while time.monotonic() < begun + at_s:
                 time.sleep(0.02)
-                self._replace("wild")
+                self._replace()
             if fault == "kill":
                 self._consumers[number].kill()
                 self.kills += 1
@@ -163,16 +161,16 @@ class Run:
         while any(producer.poll() is None for producer in producers):
             assert time.monotonic() < begun + 3 * plan.messages / plan.rate_per_s + 60, "producers"
             time.sleep(0.02)
-            self._replace("wild")
+            self._replace()
         for producer in producers:
             self._require_end(producer)
 
-    def _replace(self, mode: str) -> None:
+    def _replace(self) -> None:
         """Start consumers in the place of those that are dead; of any other death than a kill the run dies."""
         for place, process in enumerate(self._consumers):
             if process.poll() is not None:
                 self._require_end(process)
-                self._consumers[place] = self._start_consumer(mode)
+                self._consumers[place] = self._start_consumer()
 
     def _require_end(self, process: subprocess.Popen[bytes]) -> None:
         """It ended by itself and had nothing to say, or it was killed."""
@@ -180,10 +178,7 @@ class Run:
 
     def _drain(self) -> None:
         """All faults are over: everything must be consumed in time."""
-        for process in self._consumers:
-            process.kill()
-            process.wait()
-        self._replace("calm")
+        (self._folder / "calm").touch()
         deadline = time.monotonic() + self._plan.drain_s
         with psycopg.connect(self._url, autocommit=True) as session:
             while not self._has_nothing_left(session):
@@ -191,7 +186,7 @@ class Run:
                     self.is_drained = False
                     break
                 time.sleep(0.2)
-                self._replace("calm")
+                self._replace()
         (self._folder / "stop").touch()
         for process in (*self._consumers, *self._others):
             self._require_end(process)

@@ -41,10 +41,18 @@ def crashing_server(servers_folder):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240 + 4 * MESSAGES / RATE_PER_S)
+@pytest.mark.timeout(300 + 6 * MESSAGES / RATE_PER_S)
 def test_nothing_is_lost_and_every_redelivery_is_explained(crashing_server, tmp_path, seed):
     """Eight consumers, one killed every second, three crashes. `PGSLUICE_CHAOS_MESSAGES=200000` for the full size."""
-    plan = Plan(seed, MESSAGES, RATE_PER_S, consumers=8, lease_s=2.0, crashes=3)
+    plan = Plan(
+        *(seed, MESSAGES, RATE_PER_S),
+        consumers=8,
+        producers=4,
+        maintainers=2,
+        lease_s=2.0,
+        crashes=3,
+        drain_s=120 + 2 * MESSAGES / RATE_PER_S,
+    )
 
     def crash():
         crashing_server.stop("immediate")
@@ -153,7 +161,9 @@ BUGS = {
 
 def small_run(database, folder, seed):
     """Four consumers and kills; events that are lost are not waited for."""
-    plan = Plan(seed, 1500, rate_per_s=300, consumers=4, lease_s=0.8, drain_s=6.0)
+    plan = Plan(
+        *(seed, 1500, 300), consumers=4, producers=2, maintainers=1, lease_s=0.8, drain_s=6.0
+    )
     run = Run(database.url, folder, plan)
     return run, run.run()["violations"]
 
