@@ -71,9 +71,10 @@ class Run:
         self._names = 0
         self.kills = 0
         self.is_drained = True
+        self.events_kept = 0
 
     def run(self) -> dict[str, Any]:
-        """What the checker says: figures and violations."""
+        """Run, and return what the checker says: figures and violations."""
         schedule = self._plan.schedule()
         (self._folder / "schedule.json").write_text(json.dumps(schedule))
         print(f"{self._plan}\n{schedule}")
@@ -151,8 +152,8 @@ class Run:
                 time.sleep(0.02)
                 self._replace()
             if fault == "kill":
+                self.kills += self._consumers[number].poll() is None
                 self._consumers[number].kill()
-                self.kills += 1
             else:
                 assert self._crash is not None
                 nemesis.write("invoke", "crash")
@@ -173,8 +174,9 @@ class Run:
                 self._consumers[place] = self._start_consumer()
 
     def _require_end(self, process: subprocess.Popen[bytes]) -> None:
-        """It ended by itself and had nothing to say, or it was killed."""
+        """It ended by itself or was killed, and nobody had anything to say."""
         assert process.wait() in (0, -signal.SIGKILL), self._errors.read_text()
+        assert self._errors.read_text() == ""
 
     def _drain(self) -> None:
         """All faults are over: everything must be consumed in time."""
@@ -208,6 +210,7 @@ class Run:
                 'attempts', attempts, 'deliveries', deliveries, 'reason', reason, 'error', error)
             from sluice.dead_event""",
         )
+        self.events_kept = value(session, "select count(*) from pgq.event_template")
         snapshot = {
             "effects": rows(session, "select settlement, claim_id, ev_id, value from effect"),
             "dead": [row for (row,) in dead],

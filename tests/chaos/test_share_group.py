@@ -61,13 +61,15 @@ def test_nothing_is_lost_and_every_redelivery_is_explained(crashing_server, tmp_
     run = Run(crashing_server.url(), tmp_path, plan, crash)
     said = run.run()
 
-    print(said["figures"])
+    print(f"{run.kills} kills, {run.events_kept} events kept by the log\n{said['figures']}")
     assert said["violations"] == []
     assert run.is_drained
     # And it was a test of something.
     figures = said["figures"]
     assert figures["crashes"] == 3
     assert figures["events"] >= 0.9 * MESSAGES
+    assert run.kills >= 0.8 * MESSAGES / RATE_PER_S
+    assert run.events_kept < figures["events"], "no segment of the log was emptied"
     for what in (
         *("claims info", "settlements fail", "renewals ok", "refused, lease lost"),
         *("deliveries after lapse", "deliveries after retry", "deliveries after release"),
