@@ -313,10 +313,8 @@ def test_rotation_waits_for_nobody_and_names_who_is_in_the_way(database, connect
 
 
 def test_rotation_that_waits_for_a_reader_makes_writers_wait_behind_it(database, connection, log):
-    """The planted bug: without NOWAIT one reader stops everybody."""
-    replace_in(
-        connection, "pgq._lock_segment(integer,integer,text,integer)", "else 'nowait'", "else ''"
-    )
+    """The planted bug: a rotation that waits for as long as it takes lets one reader stop everybody."""
+    replace_in(connection, "pgq._reclaim(integer,integer)", "integer := 100", "integer := 60000")
     insert(connection)
     rotate(connection)
     tick(connection)

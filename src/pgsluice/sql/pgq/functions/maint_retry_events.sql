@@ -16,7 +16,6 @@ declare
     v_now constant timestamptz := clock_timestamp();
     v_last pgq.retry_pass;
     v_pass pgq.retry_pass;
-    v_own xid8;
     v_log record;
     v_events integer;
     v_moved integer := 0;
@@ -36,18 +35,8 @@ begin
 
     v_pass := v_last;
     v_pass.pass_id := v_last.pass_id + 1;
-    v_pass.pass_snapshot := pg_current_snapshot();
-    -- To its own snapshot a transaction is not running. But it can write more entries after this pass: they are the next one's.
-    v_own := pg_current_xact_id_if_assigned();
-    if v_own < pg_snapshot_xmax(v_pass.pass_snapshot) then
-        v_pass.pass_snapshot := format(
-            '%s:%s:%s', least(v_own, pg_snapshot_xmin(v_pass.pass_snapshot)), pg_snapshot_xmax(v_pass.pass_snapshot),
-            (
-                select string_agg(running.txid::text, ',' order by running.txid)
-                from (select v_own union select pg_snapshot_xip(v_pass.pass_snapshot)) as running (txid)
-            )
-        );
-    end if;
+    -- What this transaction writes after the pass is the next one's.
+    v_pass.pass_snapshot := pgq._others_snapshot();
     -- Up to now, but not past v_events_max of them. Those of the same time stay together: at the most what one statement queued.
     v_pass.pass_time := greatest(v_last.pass_time, coalesce(
         (

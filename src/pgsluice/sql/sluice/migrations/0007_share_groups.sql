@@ -14,6 +14,7 @@ create table sluice.share_group (
     dead_letter_log text,
     key text,
     when_waiting text not null default 'block' check (when_waiting in ('block', 'skip', 'park')),
+    lost text,
     created_at timestamptz not null default clock_timestamp(),
     constraint share_group_name_key unique (queue_id, group_name)
 );
@@ -24,6 +25,26 @@ comment on column sluice.share_group.max_deliveries is
 comment on column sluice.share_group.dead_letter_log is 'The log that dead events are appended to; null: sluice.dead_event.';
 comment on column sluice.share_group.key is
     'What events are kept in order by: a field, ev_type to ev_extra4, or a JSON path into ev_data; null: no order.';
+
+comment on column sluice.share_group.lost is 'Why its position was given up, so that its events could go; null: it was not.';
+
+-- What a claim gives.
+create type sluice.claimed_event as (
+    claim_id bigint,
+    ev_id bigint,
+    ev_time timestamptz,
+    ev_txid bigint,
+    attempt integer,
+    deliveries integer,
+    redriven integer,
+    lease_until timestamptz,
+    ev_type text,
+    ev_data text,
+    ev_extra1 text,
+    ev_extra2 text,
+    ev_extra3 text,
+    ev_extra4 text
+);
 
 -- The ledgers of all groups. Rows are only appended. Of each ledger there are two tables below one parent: new rows go to
 -- one, and when it has grown, what is still needed is copied to the other and the first is emptied.

@@ -1,0 +1,25 @@
+create or replace function sluice._backoff(i_group sluice.share_group, i_attempts integer)
+returns interval
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_pause interval := least(
+        i_group.backoff_cap,
+        i_group.backoff_base * case i_group.backoff
+            when 'constant' then 1
+            when 'linear' then i_attempts
+            -- From 2^30 seconds on an interval would not hold it, and any cap is less.
+            when 'exponential' then power(2, least(i_attempts - 1, 30))
+        end
+    );
+begin
+    -- Between half of it and all of it, so that what failed together does not come back together.
+    return case when i_group.backoff_jitter then v_pause * (1 - random() / 2) else v_pause end;
+end;
+$$;
+
+comment on function sluice._backoff(sluice.share_group, integer) is
+    'The pause of a share group after so many attempts, 1 or more.';
+revoke execute on function sluice._backoff(sluice.share_group, integer) from public;
+grant execute on function sluice._backoff(sluice.share_group, integer) to pgq_admin, sluice_admin;

@@ -1,0 +1,87 @@
+-- Under the lock of the group, and with a statement for each step, so that each sees what the holders of the lock before did.
+create or replace function sluice.claim(
+    queue_name text, group_name text, qty integer default 1, lease interval default null, synchronous boolean default true
+)
+returns setof sluice.claimed_event
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_group sluice.share_group;
+    v_claim sluice.claim;
+    v_step record;
+    v_events pgq.event_template[];
+    v_is_news boolean;
+begin
+    if qty is null or qty < 1 or lease <= '0' then
+        raise exception using
+            errcode = '22023',
+            message = case when lease <= '0' then format('a lease of %s is none', lease) else format('qty is %s', coalesce(qty::text, 'null')) end,
+            hint = 'claim 1 event or more, for a time';
+    end if;
+    v_group := sluice._lock_group(queue_name, group_name);
+    if v_group.lost is not null then
+        perform pgq._refuse_lost(v_group.sub_key, v_group.lost);
+    end if;
+    if not synchronous then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
+
+    v_claim := sluice._last_claim(v_group.group_id);
+    -- Never a number again that a consumer may have, not even of a claim that a crash or a rollback undid: it would settle another one's events.
+    v_claim.claim_id := greatest(v_claim.claim_id + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
+    v_claim.lease_until := null;
+    v_claim.from_ev_id := v_claim.upto_ev_id;
+    v_claim.events := 0;
+    v_claim.from_due := v_claim.upto_due;
+    v_claim.from_redelivery := v_claim.upto_redelivery;
+    v_claim.redeliveries := 0;
+
+    v_step := sluice._read_mail(v_group, v_claim);
+    v_is_news := v_step.is_news;
+    v_step := sluice._look_at_leases(v_group, v_step.claim);
+    v_is_news := v_is_news or v_step.is_news;
+    v_step := sluice._take_redeliveries(v_group, qty, v_step.claim);
+    v_is_news := v_is_news or v_step.is_news;
+    v_claim := v_step.claim;
+    if v_claim.redeliveries < qty then
+        v_step := sluice._take_events(v_group, qty - v_claim.redeliveries, v_claim);
+        v_claim := v_step.claim;
+        v_events := v_step.events;
+    end if;
+    v_claim.claimed_at := clock_timestamp();
+    if v_claim.claimed_at not between v_claim.moved_at and v_claim.moved_at + interval '1 second' then
+        v_step := sluice._move_group(v_group, v_claim);
+        v_claim := v_step.claim;
+        v_is_news := v_is_news or v_step.is_news;
+    end if;
+    if v_claim.events + v_claim.redeliveries > 0 then
+        v_claim.lease_until := v_claim.claimed_at + coalesce(claim.lease, v_group.lease);
+    elsif not v_is_news then
+        return;
+    end if;
+    perform sluice._write_claim(v_claim);
+
+    if v_claim.redeliveries > 0 then
+        return query
+            select v_claim.claim_id, r.ev_id, r.ev_time, r.ev_txid::text::bigint, r.attempts + 1, r.deliveries + 1, r.redriven, v_claim.lease_until,
+                r.ev_type, r.ev_data, r.ev_extra1, r.ev_extra2, r.ev_extra3, r.ev_extra4
+            from sluice.redelivery as r
+            where r.group_id = v_claim.group_id
+              and (r.due_at, r.redelivery_id) > (v_claim.from_due, v_claim.from_redelivery)
+              and (r.due_at, r.redelivery_id) <= (v_claim.upto_due, v_claim.upto_redelivery)
+              and r.look_at is null
+            order by r.due_at, r.redelivery_id;
+    end if;
+    return query
+        select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid::text::bigint, 1, 1, coalesce(e.ev_retry, 0), v_claim.lease_until,
+            e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
+        from unnest(v_events) as e;
+end;
+$$;
+
+comment on function sluice.claim(text, text, integer, interval, boolean) is
+    'Claim up to qty events for a share group: first what comes again, then new ones. None: there is nothing now; it never waits for events.';
+revoke execute on function sluice.claim(text, text, integer, interval, boolean) from public;
+grant execute on function sluice.claim(text, text, integer, interval, boolean) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,0 +1,44 @@
+create or replace function sluice.renew(queue_name text, group_name text, claim_id bigint, lease interval default null)
+returns timestamptz
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_claim sluice.claim;
+    v_outcome sluice.outcome;
+    v_events bigint;
+begin
+    if lease <= '0' then
+        raise exception using
+            errcode = '22023',
+            message = format('a lease of %s is none', lease),
+            hint = 'renew for a time, or acknowledge with release';
+    end if;
+    v_claim := sluice._hold_claim(v_group, claim_id);
+    -- A statement after the lock.
+    select coalesce(max(o.outcome_no), 0) + 1, coalesce(sum(o.events), 0)
+    into v_outcome.outcome_no, v_events
+    from sluice.outcome as o
+    where o.group_id = v_group.group_id and o.claim_id = renew.claim_id;
+    if v_events >= v_claim.events + v_claim.redeliveries then
+        perform sluice._refuse_claim(v_group, claim_id);
+    end if;
+    v_outcome.group_id := v_group.group_id;
+    v_outcome.claim_id := claim_id;
+    v_outcome.outcome := 'renew';
+    v_outcome.events := 0;
+    v_outcome.delay := coalesce(lease, v_group.lease);
+    v_outcome.is_mail := false;
+    perform sluice._write_outcome(v_outcome);
+    return clock_timestamp() + v_outcome.delay;
+end;
+$$;
+
+comment on function sluice.renew(text, text, bigint, interval) is
+    'Hold a claim for longer: its lease, or the group''s, begins anew now. Returns when it ends. It also says that the consumer is there.';
+revoke execute on function sluice.renew(text, text, bigint, interval) from public;
+grant execute on function sluice.renew(text, text, bigint, interval) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
