@@ -82,7 +82,7 @@ class ShareGroup:
             [self._name, messages, DATA, messages],
         )
 
-    def claim(self, session: psycopg.Connection[Any], qty: int) -> tuple[int | None, int]:
+    def claim(self, session: psycopg.Connection[Any], qty: int) -> tuple[Any, int]:
         rows = session.execute(
             "select * from sluice.claim(%s, %s, %s::integer, synchronous => false)",
             [self._name, self._name, qty],
@@ -140,7 +140,7 @@ class WorkQueue:
             [NAME, DATA, messages],
         )
 
-    def claim(self, session: psycopg.Connection[Any], qty: int) -> tuple[list[int], int]:
+    def claim(self, session: psycopg.Connection[Any], qty: int) -> tuple[Any, int]:
         rows = session.execute(
             "select * from pgmq.read(%s, %s::integer, %s::integer)", [NAME, LEASE_S, qty]
         ).fetchall()

@@ -92,7 +92,7 @@ def produce(url: str) -> None:
 
 
 def consumed(session: psycopg.Connection[Any]) -> list[float]:
-    latencies = []
+    latencies: list[float] = []
     while True:
         found = session.execute(
             "select claim_id, ev_data from sluice.claim(%s, %s, %s, synchronous => false)",
