@@ -99,18 +99,16 @@ end;
     -- part of an index once at its beginning and once at its end, and not a row of the table.
     v_next constant text := '
 declare
-    v_left integer := i_qty;
-    v_found integer := 0;
+    v_events pgq.event_template[] := ''{}'';
 begin
     if i_after_ev_id < i_after_seq then
-        return query
-            select e.* from pgq.%3$I(i_after, i_upto, i_after_ev_id, i_after_seq, i_owner, v_left) as e;
-        get diagnostics v_found = row_count;
-        v_left := v_left - v_found;
+        v_events := array(
+            select e from pgq.%3$I(i_after, i_upto, i_after_ev_id, i_after_seq, i_owner, i_qty) as e
+        );
     end if;
-    if v_left > 0 and i_after_ev_id < i_upto_seq then
-        return query
-            select e.*
+    if cardinality(v_events) < i_qty and i_after_ev_id < i_upto_seq then
+        v_events := v_events || array(
+            select row(%4$s)::pgq.event_template
             from pgq.%2$I as e
             where e.ev_id > greatest(i_after_ev_id, i_after_seq)
               and e.ev_id <= i_upto_seq
@@ -119,17 +117,19 @@ begin
               and not pg_visible_in_snapshot(e.ev_txid, i_after)
               and (e.ev_owner is null or e.ev_owner = i_owner)
             order by e.ev_id
-            fetch first (v_left) rows with ties;
-        get diagnostics v_found = row_count;
-        v_left := v_left - v_found;
+            fetch first (i_qty - cardinality(v_events)) rows with ties
+        );
     end if;
-    if v_left > 0 then
-        return query
-            select e.*
+    if cardinality(v_events) < i_qty then
+        v_events := v_events || array(
+            select e
             from pgq.%3$I(
-                i_after, i_upto, greatest(i_after_ev_id, i_after_seq, i_upto_seq), 9223372036854775807, i_owner, v_left
-            ) as e;
+                i_after, i_upto, greatest(i_after_ev_id, i_after_seq, i_upto_seq), 9223372036854775807, i_owner,
+                i_qty - cardinality(v_events)
+            ) as e
+        );
     end if;
+    return v_events;
 end;
 ';
     v_outside constant text := '
@@ -180,6 +180,8 @@ begin
 end;
 ';
     v_ticks text := format('tick_%s', i_queue_id);
+    v_columns constant text := 'e.ev_id, e.ev_time, e.ev_txid, e.ev_owner, e.ev_retry, e.ev_type, e.ev_data,
+                e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4';
     v_events text := format('event_%s', i_queue_id);
     v_function record;
     v_role name;
@@ -207,7 +209,7 @@ begin
                 v_events || '_next',
                 'i_after pg_snapshot, i_after_seq bigint, i_upto pg_snapshot, i_upto_seq bigint, i_after_ev_id bigint,
                  i_owner integer, i_qty integer',
-                'setof pgq.event_template', v_next,
+                'pgq.event_template[]', v_next,
                 'The next events of a window, by number. More than were asked for only if they share the last number.'
             ),
             (
@@ -222,7 +224,7 @@ begin
         execute format(
             'create or replace function pgq.%I(%s) returns %s language plpgsql stable %s as %L',
             v_function.name, v_function.arguments, v_function.result, v_settings,
-            format(v_function.body, v_ticks, v_events, v_events || '_outside')
+            format(v_function.body, v_ticks, v_events, v_events || '_outside', v_columns)
         );
         execute format('comment on function pgq.%I is %L', v_function.name, v_function.comment);
         execute format('revoke execute on function pgq.%I from public', v_function.name);

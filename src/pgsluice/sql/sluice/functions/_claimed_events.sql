@@ -8,7 +8,6 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_owner integer := (select s.sub_id from pgq.subscriber as s where s.sub_key = i_group.sub_key);
     v_columns constant text := 'select $1, null::timestamptz, null::bigint, null::bigint,
         e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4,
         coalesce(e.ev_retry, 0), 0, 0, null::text from';
@@ -27,13 +26,13 @@ begin
         return;
     end if;
     if i_ev_ids is null then
-        return query execute format('%s pgq.%I($2, $3, $4, $5, $6, $7, $8) as e', v_columns, format('event_%s_next', i_group.queue_id))
+        return query execute format('%s unnest(pgq.%I($2, $3, $4, $5, $6, $7, $8)) as e', v_columns, format('event_%s_next', i_group.queue_id))
         using i_group.group_id, i_claim.after_snapshot, i_claim.after_seq, i_claim.upto_snapshot, i_claim.upto_seq,
-            i_claim.from_ev_id, v_owner, i_claim.events;
+            i_claim.from_ev_id, i_group.owner, i_claim.events;
     else
         return query execute format('%s pgq.%I($2, $3, $4, $5, $6, $7) as e', v_columns, format('event_%s_claimed', i_group.queue_id))
         using i_group.group_id, i_claim.after_snapshot, i_claim.upto_snapshot, i_claim.from_ev_id, i_claim.upto_ev_id,
-            v_owner, i_ev_ids;
+            i_group.owner, i_ev_ids;
     end if;
 end;
 $$;

@@ -12,7 +12,6 @@ set jit = off
 as $$
 declare
     v_claim sluice.claim;
-    v_owner integer := (select s.sub_id from pgq.subscriber as s where s.sub_key = i_group.sub_key);
     v_oldest timestamptz;
 begin
     select c.* into v_claim from sluice.claim as c where c.group_id = i_group.group_id order by c.claim_id desc limit 1;
@@ -23,8 +22,8 @@ begin
     -- The rest of its window, and then what came after it.
     for v_window in 1 .. 2
     loop
-        execute format('select e.ev_time from pgq.%I($1, $2, $3, $4, $5, $6, 1) as e', format('event_%s_next', i_group.queue_id))
-        using v_claim.after_snapshot, v_claim.after_seq, v_claim.upto_snapshot, v_claim.upto_seq, v_claim.upto_ev_id, v_owner
+        execute format('select e.ev_time from unnest(pgq.%I($1, $2, $3, $4, $5, $6, 1)) as e limit 1', format('event_%s_next', i_group.queue_id))
+        using v_claim.after_snapshot, v_claim.after_seq, v_claim.upto_snapshot, v_claim.upto_seq, v_claim.upto_ev_id, i_group.owner
         into v_oldest;
         exit when v_oldest is not null;
         v_claim.after_snapshot := v_claim.upto_snapshot;

@@ -7,7 +7,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_lock_class constant integer := 1936221042;
-    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group sluice.share_group;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -15,6 +15,14 @@ begin
             message = format('cannot claim in a %s transaction', current_setting('transaction_isolation')),
             detail = 'Its snapshot may be older than the last claims, and it would hand out their events again.',
             hint = 'claim in a READ COMMITTED transaction, best one of its own';
+    end if;
+    select g.*
+    into v_group
+    from sluice.share_group as g
+    join pgq.queue as q on q.queue_id = g.queue_id
+    where q.queue_name = _lock_group.queue_name and g.group_name = _lock_group.group_name;
+    if not found then
+        perform sluice._require_group(queue_name, group_name);
     end if;
     if not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then
         perform sluice._wait_for_group(v_group);

@@ -1,6 +1,6 @@
 -- Each lease is looked at once when it has ended, in the order of their ends. Nearly all are settled by then. A claim is made with the group's
 -- lock and a lease that ends in the future, so none ever ends behind the last one looked at. If the clock went back, it goes on from there.
-create or replace function sluice._look_at_leases(i_group sluice.share_group, inout claim sluice.claim, out is_news boolean)
+create or replace function sluice._look_at_leases(i_group sluice.share_group, inout claim sluice.claim, out is_news boolean, out is_busy boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -11,6 +11,7 @@ declare
     v_leases_max constant integer := 1000; -- a call; the next one goes on
     v_now timestamptz := clock_timestamp();
     v_lease record;
+    v_leases integer := 0;
 begin
     is_news := false;
     -- To look at a lease twice does no harm.
@@ -35,7 +36,9 @@ begin
         end if;
         claim.lapsed_until := v_lease.lease_until;
         claim.lapsed_claim := v_lease.claim_id;
+        v_leases := v_leases + 1;
     end loop;
+    is_busy := v_leases >= 10;
 end;
 $$;
 

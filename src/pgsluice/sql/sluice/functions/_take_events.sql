@@ -12,7 +12,6 @@ as $$
 declare
     v_ev_id_max constant bigint := 9223372036854775807; -- of a window that is exhausted
     v_window_events constant integer := 2000; -- that a window has at least, if there are so many
-    v_owner integer := (select s.sub_id from pgq.subscriber as s where s.sub_key = i_group.sub_key);
     v_tick pgq.tick;
     v_is_last boolean := false;
 begin
@@ -39,12 +38,10 @@ begin
         end if;
 
         claim.from_ev_id := claim.upto_ev_id;
-        execute format(
-            'select array_agg(e order by e.ev_id) from pgq.%I($1, $2, $3, $4, $5, $6, $7) as e', format('event_%s_next', i_group.queue_id)
-        )
-        using claim.after_snapshot, claim.after_seq, claim.upto_snapshot, claim.upto_seq, claim.from_ev_id, v_owner, i_qty
+        execute format('select pgq.event_%s_next($1, $2, $3, $4, $5, $6, $7)', i_group.queue_id)
+        using claim.after_snapshot, claim.after_seq, claim.upto_snapshot, claim.upto_seq, claim.from_ev_id, i_group.owner, i_qty
         into events;
-        claim.events := coalesce(cardinality(events), 0);
+        claim.events := cardinality(events);
         claim.upto_ev_id := case when claim.events < i_qty then v_ev_id_max else events[claim.events].ev_id end;
         exit when v_is_last or claim.events > 0;
     end loop;

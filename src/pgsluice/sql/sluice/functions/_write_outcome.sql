@@ -1,20 +1,24 @@
+-- Into the table of the same number as the claim: there the key refuses a second outcome of the same number, also one by a transaction that does not see the first.
 create or replace function sluice._write_outcome(i_outcome sluice.outcome)
-returns void
+returns timestamptz
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 begin
     i_outcome.outcome_txid := pg_current_xact_id();
     i_outcome.outcome_at := clock_timestamp();
-    if (select l.number from sluice.ledger as l) = 0 then
+    perform from sluice.claim_0 as c where c.group_id = i_outcome.group_id and c.claim_id = i_outcome.claim_id;
+    if found then
         insert into sluice.outcome_0 values (i_outcome.*);
     else
         insert into sluice.outcome_1 values (i_outcome.*);
     end if;
+    return i_outcome.outcome_at;
 end;
 $$;
 
 comment on function sluice._write_outcome(sluice.outcome) is
-    'Append what became of a claim or of events in it. The caller has the lock of the claim''s row.';
+    'Append what became of a claim or of events in it, and return when that was. The caller has the lock of the claim''s row.';
 revoke execute on function sluice._write_outcome(sluice.outcome) from public;
 grant execute on function sluice._write_outcome(sluice.outcome) to pgq_admin, sluice_admin;

@@ -6,13 +6,17 @@ returns setof sluice.claimed_event
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
 as $$
 declare
     v_group sluice.share_group;
     v_claim sluice.claim;
     v_step record;
     v_events pgq.event_template[];
-    v_is_news boolean;
+    v_is_news boolean := false;
+    v_is_busy boolean;
 begin
     if qty is null or qty < 1 or lease <= '0' then
         raise exception using
@@ -21,14 +25,16 @@ begin
             hint = 'claim 1 event or more, for a time';
     end if;
     v_group := sluice._lock_group(queue_name, group_name);
-    if v_group.lost is not null then
-        perform pgq._refuse_lost(v_group.sub_key, v_group.lost);
-    end if;
     if not synchronous then
         perform set_config('synchronous_commit', 'off', true);
     end if;
 
     v_claim := sluice._last_claim(v_group.group_id);
+    if v_claim.claim_id is null then
+        perform sluice._require_group(queue_name, group_name); -- it was dropped while this session waited
+    elsif v_group.lost is not null then
+        perform pgq._refuse_lost(v_group.sub_key, v_group.lost);
+    end if;
     -- Never a number again that a consumer may have, not even of a claim that a crash or a rollback undid: it would settle another one's events.
     v_claim.claim_id := greatest(v_claim.claim_id + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
     v_claim.lease_until := null;
@@ -38,13 +44,31 @@ begin
     v_claim.from_redelivery := v_claim.upto_redelivery;
     v_claim.redeliveries := 0;
 
-    v_step := sluice._read_mail(v_group, v_claim);
-    v_is_news := v_step.is_news;
-    v_step := sluice._look_at_leases(v_group, v_step.claim);
-    v_is_news := v_is_news or v_step.is_news;
-    v_step := sluice._take_redeliveries(v_group, qty, v_step.claim);
-    v_is_news := v_is_news or v_step.is_news;
-    v_claim := v_step.claim;
+    -- May there be mail? One that was read and that is not behind all that still runs looks like new: then it is read again, exactly.
+    if exists (
+            select
+            from sluice.outcome_0 as o
+            where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin(v_claim.mail_snapshot)
+        )
+        or exists (
+            select
+            from sluice.outcome_1 as o
+            where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin(v_claim.mail_snapshot)
+        )
+    then
+        v_step := sluice._read_mail(v_group, v_claim);
+        v_claim := v_step.claim;
+        v_is_news := v_step.is_news;
+    end if;
+    if v_is_news or clock_timestamp() >= v_claim.look_at then
+        v_step := sluice._look_at_leases(v_group, v_claim);
+        v_is_busy := v_step.is_busy;
+        v_is_news := v_is_news or v_step.is_news or v_is_busy; -- so that nobody looks at as many again
+        v_step := sluice._take_redeliveries(v_group, qty, v_step.claim);
+        v_is_news := v_is_news or v_step.is_news;
+        v_claim := v_step.claim;
+        v_claim.look_at := sluice._next_look(v_claim, v_is_busy);
+    end if;
     if v_claim.redeliveries < qty then
         v_step := sluice._take_events(v_group, qty - v_claim.redeliveries, v_claim);
         v_claim := v_step.claim;
@@ -58,6 +82,7 @@ begin
     end if;
     if v_claim.events + v_claim.redeliveries > 0 then
         v_claim.lease_until := v_claim.claimed_at + coalesce(claim.lease, v_group.lease);
+        v_claim.look_at := least(v_claim.look_at, v_claim.lease_until);
     elsif not v_is_news then
         return;
     end if;
@@ -65,7 +90,7 @@ begin
 
     if v_claim.redeliveries > 0 then
         return query
-            select v_claim.claim_id, r.ev_id, r.ev_time, r.ev_txid::text::bigint, r.attempts + 1, r.deliveries + 1, r.redriven, v_claim.lease_until,
+            select v_claim.claim_id, r.ev_id, r.ev_time, r.ev_txid, r.attempts + 1, r.deliveries + 1, r.redriven, v_claim.lease_until,
                 r.ev_type, r.ev_data, r.ev_extra1, r.ev_extra2, r.ev_extra3, r.ev_extra4
             from sluice.redelivery as r
             where r.group_id = v_claim.group_id
@@ -75,7 +100,7 @@ begin
             order by r.due_at, r.redelivery_id;
     end if;
     return query
-        select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid::text::bigint, 1, 1, coalesce(e.ev_retry, 0), v_claim.lease_until,
+        select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, 1, 1, coalesce(e.ev_retry, 0), v_claim.lease_until,
             e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
         from unnest(v_events) as e;
 end;

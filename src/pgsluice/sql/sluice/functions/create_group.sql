@@ -53,7 +53,7 @@ begin
     set sub_is_group = true
     from pgq.consumer as c
     where s.sub_queue = v_queue.queue_id and c.co_id = s.sub_consumer and c.co_name = group_name
-    returning s.sub_key into v_group.sub_key;
+    returning s.sub_key, s.sub_id into v_group.sub_key, v_group.owner;
     v_tick := sluice._group_start(v_queue.queue_id, options -> 'start');
     perform pgq._move(0, pgq._at_tick(pgq._position(v_group.sub_key, 0), v_tick));
 
@@ -64,7 +64,7 @@ begin
         v_tick.tick_id, v_tick.tick_snapshot, v_tick.tick_event_seq, v_tick.tick_id, v_tick.tick_snapshot, v_tick.tick_event_seq,
         9223372036854775807, 9223372036854775807, 0,
         '-infinity', 0, '-infinity', 0, 0,
-        pgq._others_snapshot(), '-infinity', 0, 1, clock_timestamp()
+        pgq._others_snapshot(), '-infinity', 0, 'infinity', 1, clock_timestamp()
     )::sluice.claim);
     return true;
 end;

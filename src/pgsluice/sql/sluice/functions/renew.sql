@@ -33,8 +33,7 @@ begin
     v_outcome.events := 0;
     v_outcome.delay := coalesce(lease, v_group.lease);
     v_outcome.is_mail := false;
-    perform sluice._write_outcome(v_outcome);
-    return clock_timestamp() + v_outcome.delay;
+    return sluice._write_outcome(v_outcome) + v_outcome.delay;
 end;
 $$;
 

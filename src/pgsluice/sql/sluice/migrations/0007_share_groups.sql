@@ -3,6 +3,7 @@ create table sluice.share_group (
     group_id integer primary key generated always as identity,
     queue_id integer not null references pgq.queue (queue_id) on delete cascade,
     sub_key integer not null unique references pgq.subscriber (sub_key) on delete cascade,
+    owner integer not null,
     group_name text not null,
     lease interval not null default '30 seconds' check (lease > '0'),
     max_attempts integer not null default 5 check (max_attempts >= 1),
@@ -20,6 +21,7 @@ create table sluice.share_group (
 );
 comment on table sluice.share_group is 'One row per share group of a log, with its settings; it hardly ever changes.';
 comment on column sluice.share_group.sub_key is 'The group as a consumer of the log: rotation waits for its position.';
+comment on column sluice.share_group.owner is 'Whose events it sees beside those of everybody: the sub_id of that consumer.';
 comment on column sluice.share_group.max_deliveries is
     'After so many deliveries an event is dead even if nobody was ever heard of: a reply that got lost is no attempt.';
 comment on column sluice.share_group.dead_letter_log is 'The log that dead events are appended to; null: sluice.dead_event.';
@@ -33,7 +35,7 @@ create type sluice.claimed_event as (
     claim_id bigint,
     ev_id bigint,
     ev_time timestamptz,
-    ev_txid bigint,
+    ev_txid xid8,
     attempt integer,
     deliveries integer,
     redriven integer,
@@ -82,6 +84,7 @@ create table sluice.claim (
     mail_snapshot pg_snapshot not null,
     lapsed_until timestamptz not null,
     lapsed_claim bigint not null,
+    look_at timestamptz not null,
     open_claim bigint not null,
     moved_at timestamptz not null,
     primary key (group_id, claim_id)
@@ -93,6 +96,7 @@ comment on column sluice.claim.after_seq is 'About the number of the newest even
 comment on column sluice.claim.upto_ev_id is 'The largest number there is: the window is exhausted.';
 comment on column sluice.claim.mail_snapshot is 'Outcomes that it sees have been read.';
 comment on column sluice.claim.lapsed_until is 'Leases that ended up to here, and with lapsed_claim, have been looked at.';
+comment on column sluice.claim.look_at is 'Before this time no lease ends and no redelivery is due.';
 comment on column sluice.claim.open_claim is 'No claim before this one is open.';
 comment on column sluice.claim.moved_at is 'When the position of the group as a consumer was last moved.';
 create index claim_lease_idx on sluice.claim (group_id, lease_until, claim_id) where lease_until is not null;
@@ -112,7 +116,7 @@ create table sluice.outcome (
     is_mail boolean not null,
     primary key (group_id, claim_id, outcome_no)
 );
-comment on table sluice.outcome is 'A ledger of what became of claims, and of the events in them.';
+comment on table sluice.outcome is 'A ledger of what became of claims, and of the events in them. In the table of the same number as the claim.';
 comment on column sluice.outcome.ev_ids is 'Null: all events of the claim; then it is the first row of the claim that settles any.';
 comment on column sluice.outcome.events is 'How many events it settles; a renewal settles none.';
 comment on column sluice.outcome.delay is 'From outcome_at on: of a renewal the lease, of a retry the pause, null for the group''s backoff.';
