@@ -103,7 +103,11 @@ declare
 begin
     if i_after_ev_id < i_after_seq then
         v_events := array(
-            select e from pgq.%3$I(i_after, i_upto, i_after_ev_id, i_after_seq, i_owner, i_qty) as e
+            select e
+            from pgq.%3$I(
+                -- The smallest number stands for the beginning.
+                i_after, i_upto, i_after_ev_id + (i_after_ev_id > -9223372036854775808)::integer, i_after_seq, i_owner, i_qty
+            ) as e
         );
     end if;
     if cardinality(v_events) < i_qty and i_after_ev_id < i_upto_seq then
@@ -120,11 +124,11 @@ begin
             fetch first (i_qty - cardinality(v_events)) rows with ties
         );
     end if;
-    if cardinality(v_events) < i_qty then
+    if cardinality(v_events) < i_qty and i_after_ev_id < 9223372036854775807 then
         v_events := v_events || array(
             select e
             from pgq.%3$I(
-                i_after, i_upto, greatest(i_after_ev_id, i_after_seq, i_upto_seq), 9223372036854775807, i_owner,
+                i_after, i_upto, greatest(i_after_ev_id, i_after_seq, i_upto_seq) + 1, 9223372036854775807, i_owner,
                 i_qty - cardinality(v_events)
             ) as e
         );
@@ -141,7 +145,7 @@ begin
             from pgq.%2$I as e
             where e.ev_txid >= pg_snapshot_xmax(i_after)
               and e.ev_txid < pg_snapshot_xmax(i_upto)
-              and e.ev_id > i_after_ev_id
+              and e.ev_id >= i_from_ev_id
               and e.ev_id <= i_upto_ev_id
               and pg_visible_in_snapshot(e.ev_txid, i_upto)
               and (e.ev_owner is null or e.ev_owner = i_owner)
@@ -153,7 +157,7 @@ begin
                 select e.*
                 from pgq.%2$I as e
                 where e.ev_txid = late.txid
-                  and e.ev_id > i_after_ev_id
+                  and e.ev_id >= i_from_ev_id
                   and e.ev_id <= i_upto_ev_id
                   and (e.ev_owner is null or e.ev_owner = i_owner)
                 order by e.ev_id
@@ -171,7 +175,7 @@ begin
         select e.*
         from pgq.%2$I as e
         where e.ev_id = any (i_ev_ids)
-          and e.ev_id > i_after_ev_id
+          and (e.ev_id > i_after_ev_id or i_after_ev_id = -9223372036854775808)
           and e.ev_id <= i_upto_ev_id
           and pg_visible_in_snapshot(e.ev_txid, i_upto)
           and not pg_visible_in_snapshot(e.ev_txid, i_after)
@@ -201,7 +205,7 @@ begin
             ),
             (
                 v_events || '_outside',
-                'i_after pg_snapshot, i_upto pg_snapshot, i_after_ev_id bigint, i_upto_ev_id bigint, i_owner integer, i_qty integer',
+                'i_after pg_snapshot, i_upto pg_snapshot, i_from_ev_id bigint, i_upto_ev_id bigint, i_owner integer, i_qty integer',
                 'setof pgq.event_template', v_outside,
                 'Events of a window by their transactions, between two numbers.'
             ),

@@ -4,16 +4,17 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_pause interval := least(
-        i_group.backoff_cap,
-        i_group.backoff_base * case i_group.backoff
-            when 'constant' then 1
-            when 'linear' then i_attempts
-            -- From 2^30 seconds on an interval would not hold it, and any cap is less.
-            when 'exponential' then power(2, least(i_attempts - 1, 30))
-        end
-    );
+    v_times double precision := case i_group.backoff
+        when 'constant' then 1
+        when 'linear' then i_attempts
+        when 'exponential' then power(2, least(i_attempts - 1, 1000))
+    end;
+    v_pause interval := i_group.backoff_cap;
 begin
+    -- Compared before it is multiplied, which an interval may not hold.
+    if v_times * extract(epoch from i_group.backoff_base) < extract(epoch from i_group.backoff_cap) then
+        v_pause := i_group.backoff_base * v_times;
+    end if;
     -- Between half of it and all of it, so that what failed together does not come back together.
     return case when i_group.backoff_jitter then v_pause * (1 - random() / 2) else v_pause end;
 end;

@@ -10,7 +10,12 @@ as $$
 declare
     v_queue_name text := (select q.queue_name from pgq.queue as q where q.queue_id = i_group.queue_id);
 begin
-    if i_group.dead_letter_log is null then
+    -- A log that is gone or closed must not keep the group from going on: then it is as if there were none. Locked, so that nobody drops it now.
+    perform
+    from pgq.queue as q
+    where q.queue_name = i_group.dead_letter_log and not q.queue_disable_insert and q.queue_per_tx_limit is null
+    for key share;
+    if not found then
         insert into sluice.dead_event (
             queue_name, group_name, claim_id, ev_id, ev_time, ev_txid, ev_type, ev_data,
             ev_extra1, ev_extra2, ev_extra3, ev_extra4, redriven, attempts, deliveries, reason, error

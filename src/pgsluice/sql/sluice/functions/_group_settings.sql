@@ -40,19 +40,19 @@ begin
     v_group.backoff_jitter := coalesce(v_group.backoff_jitter, true);
     v_group.when_waiting := coalesce(v_group.when_waiting, 'block');
     v_wrong := case
-        when v_group.lease <= '0' then format('a lease of %s', v_group.lease)
+        when v_group.lease <= '0' or v_group.lease > '100 years' then format('a lease of %s', v_group.lease)
         when v_group.max_attempts < 1 then format('max_attempts %s', v_group.max_attempts)
         when v_group.max_deliveries < 1 then format('max_deliveries %s', v_group.max_deliveries)
         when v_group.backoff not in ('constant', 'linear', 'exponential') then format('a backoff %L', v_group.backoff)
-        when v_group.backoff_base < '0' then format('a backoff_base of %s', v_group.backoff_base)
-        when v_group.backoff_cap < '0' then format('a backoff_cap of %s', v_group.backoff_cap)
+        when v_group.backoff_base not between '0' and '100 years' then format('a backoff_base of %s', v_group.backoff_base)
+        when v_group.backoff_cap not between '0' and '100 years' then format('a backoff_cap of %s', v_group.backoff_cap)
         when v_group.when_waiting not in ('block', 'skip', 'park') then format('when_waiting %L', v_group.when_waiting)
     end;
     if v_wrong is not null then
         raise exception using
             errcode = '22023',
             message = format('a share group cannot have %s', v_wrong),
-            hint = 'lease more than 0; max_attempts and max_deliveries 1 or more; backoff constant, linear or exponential, of 0 or more; '
+            hint = 'lease more than 0; max_attempts and max_deliveries 1 or more; backoff constant, linear or exponential; no time over 100 years; '
                 'when_waiting block, skip or park';
     end if;
     if v_group.dead_letter_log is not null then

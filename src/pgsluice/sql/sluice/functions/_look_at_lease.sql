@@ -1,6 +1,6 @@
 -- The row of the claim is locked by whoever acknowledges, and here: one of the two comes first, and the other sees what it did.
 create or replace function sluice._look_at_lease(i_group sluice.share_group, i_now sluice.claim, i_claim_id bigint)
-returns boolean
+returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -25,11 +25,11 @@ begin
     if not found then
         perform from sluice.claim as c where c.group_id = i_group.group_id and c.claim_id = i_claim_id;
         if not found then
-            return false; -- settled long ago, and gone
+            return 0; -- settled long ago, and gone
         end if;
         v_redelivery.due_at := clock_timestamp() + v_grace;
         perform sluice._write_redelivery(i_now, v_redelivery);
-        return false;
+        return 0;
     end if;
 
     -- A statement after the lock: what was acknowledged before it is seen.
@@ -40,11 +40,11 @@ begin
     from sluice.outcome as o
     where o.group_id = i_group.group_id and o.claim_id = i_claim_id;
     if v_count >= v_claim.events + v_claim.redeliveries then
-        return false;
+        return 0;
     elsif v_lease_until > clock_timestamp() then
         v_redelivery.due_at := v_lease_until;
         perform sluice._write_redelivery(i_now, v_redelivery);
-        return false;
+        return 0;
     end if;
 
     v_outcome.group_id := i_group.group_id;
@@ -66,11 +66,11 @@ begin
     v_outcome.outcome_at := clock_timestamp();
     perform sluice._redeliver(i_group, i_now, v_outcome);
     perform sluice._write_outcome(v_outcome);
-    return true;
+    return v_outcome.events;
 end;
 $$;
 
 comment on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint) is
-    'Let a claim lapse whose lease has ended, unless it is settled, renewed or being acknowledged; true when it lapsed.';
+    'Let a claim lapse whose lease has ended, unless it is settled, renewed or being acknowledged; returns how many of its events come again or are dead.';
 revoke execute on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint) from public;
 grant execute on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint) to pgq_admin, sluice_admin;

@@ -8,10 +8,13 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    v_leases_max constant integer := 1000; -- a call; the next one goes on
+    -- A call; the next one goes on.
+    v_leases_max constant integer := 1000;
+    v_events_max constant integer := 5000;
     v_now timestamptz := clock_timestamp();
     v_lease record;
     v_leases integer := 0;
+    v_events integer := 0;
 begin
     is_news := false;
     -- To look at a lease twice does no harm.
@@ -31,12 +34,13 @@ begin
         limit v_leases_max
     loop
         if v_lease.is_open then
-            perform sluice._look_at_lease(i_group, claim, v_lease.claim_id);
+            v_events := v_events + sluice._look_at_lease(i_group, claim, v_lease.claim_id);
             is_news := true;
         end if;
         claim.lapsed_until := v_lease.lease_until;
         claim.lapsed_claim := v_lease.claim_id;
         v_leases := v_leases + 1;
+        exit when v_events >= v_events_max;
     end loop;
     is_busy := v_leases >= 10;
 end;

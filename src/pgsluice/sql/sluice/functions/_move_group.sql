@@ -10,31 +10,39 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    v_open record;
+    v_claims_max constant integer := 5000;
+    v_claim record;
+    v_claims integer := 0;
+    v_is_found boolean := false;
     v_tick_id bigint;
     v_subscriber pgq.subscriber;
     v_position pgq.position_0;
     v_tick pgq.tick;
 begin
-    select c.claim_id, c.after_tick
-    into v_open
-    from sluice.claim as c
-    where c.group_id = i_group.group_id
-      and c.claim_id >= claim.open_claim
-      and c.claim_id < claim.claim_id
-      and c.events + c.redeliveries > (
-          select coalesce(sum(o.events), 0)
-          from sluice.outcome as o
-          where o.group_id = c.group_id
-            and o.claim_id = c.claim_id
-            and (not o.is_mail or pg_visible_in_snapshot(o.outcome_txid, claim.mail_snapshot))
-      )
-    order by c.claim_id
-    limit 1;
-    if found then
-        claim.open_claim := v_open.claim_id;
-        v_tick_id := v_open.after_tick;
-    else
+    -- A bounded stretch of them a call: behind one that was open for an hour there may be millions.
+    for v_claim in
+        select c.claim_id, c.after_tick,
+            c.events + c.redeliveries > (
+                select coalesce(sum(o.events), 0)
+                from sluice.outcome as o
+                where o.group_id = c.group_id
+                  and o.claim_id = c.claim_id
+                  and (not o.is_mail or pg_visible_in_snapshot(o.outcome_txid, claim.mail_snapshot))
+            ) as is_open
+        from sluice.claim as c
+        where c.group_id = i_group.group_id
+          and c.claim_id >= claim.open_claim
+          and c.claim_id < claim.claim_id
+        order by c.claim_id
+        limit v_claims_max
+    loop
+        claim.open_claim := v_claim.claim_id;
+        v_tick_id := v_claim.after_tick;
+        v_claims := v_claims + 1;
+        v_is_found := v_claim.is_open;
+        exit when v_is_found;
+    end loop;
+    if not v_is_found and v_claims < v_claims_max then
         claim.open_claim := claim.claim_id;
         v_tick_id := case when claim.events = 0 and claim.upto_ev_id = 9223372036854775807 then claim.upto_tick else claim.after_tick end;
     end if;

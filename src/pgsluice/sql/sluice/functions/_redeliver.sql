@@ -10,34 +10,44 @@ as $$
 declare
     v_claim sluice.claim;
     v_event sluice.redelivery;
-    v_is_heard boolean;
+    v_attempt integer := 1;
+    v_delivery integer := 1;
 begin
     select c.* into v_claim from sluice.claim as c where c.group_id = i_group.group_id and c.claim_id = i_outcome.claim_id;
-    v_is_heard := i_outcome.outcome <> 'lapse' or exists (
-        select
+    if i_outcome.outcome = 'release' then
+        v_attempt := 0;
+        v_delivery := 0;
+    elsif i_outcome.outcome = 'lapse' then
+        perform
         from sluice.outcome as o
-        where o.group_id = i_group.group_id and o.claim_id = i_outcome.claim_id and o.outcome <> 'lapse'
-    );
-    for v_event in
-        select e.* from sluice._claimed_events(i_group, v_claim, i_outcome.ev_ids) as e
-    loop
-        if i_outcome.outcome <> 'release' then
-            v_event.attempts := v_event.attempts + v_is_heard::integer;
+        where o.group_id = i_group.group_id and o.claim_id = i_outcome.claim_id and o.outcome <> 'lapse';
+        v_attempt := found::integer;
+        for v_event in
+            select e.*
+            from sluice._claimed_events(i_group, v_claim, i_outcome.ev_ids) as e
+            where e.attempts + v_attempt >= i_group.max_attempts or e.deliveries + 1 >= i_group.max_deliveries
+        loop
+            v_event.attempts := v_event.attempts + v_attempt;
             v_event.deliveries := v_event.deliveries + 1;
-        end if;
-        v_event.error := coalesce(i_outcome.error, v_event.error);
-        if i_outcome.outcome = 'lapse'
-            and (v_event.attempts >= i_group.max_attempts or v_event.deliveries >= i_group.max_deliveries)
-        then
             perform sluice._bury(i_group, i_outcome.claim_id, v_event, 'its lease ended', v_event.error);
-            continue;
-        end if;
-        v_event.due_at := i_outcome.outcome_at + case i_outcome.outcome
-            when 'retry' then coalesce(i_outcome.delay, sluice._backoff(i_group, v_event.attempts))
-            else coalesce(i_outcome.delay, '0')
-        end;
-        perform sluice._write_redelivery(i_now, v_event);
-    end loop;
+        end loop;
+    end if;
+    -- Never behind the last one that was read, nor before it in time: see sluice._write_redelivery.
+    execute format(
+        'insert into sluice.redelivery_%s
+         select $1.group_id,
+            greatest($2.upto_due, $3.outcome_at + coalesce(
+                $3.delay, case when $3.outcome = ''retry'' then sluice._backoff($1, e.attempts + $4) else ''0'' end
+            )),
+            nextval(''sluice.redelivery_id_seq''), null,
+            e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4,
+            e.redriven, e.attempts + $4, e.deliveries + $5, coalesce($3.error, e.error)
+         from sluice._claimed_events($1, $6, $3.ev_ids) as e
+         where $3.outcome <> ''lapse''
+            or e.attempts + $4 < $1.max_attempts and e.deliveries + 1 < $1.max_deliveries',
+        (select l.number from sluice.ledger as l)
+    )
+    using i_group, i_now, i_outcome, v_attempt, v_delivery, v_claim;
 end;
 $$;
 

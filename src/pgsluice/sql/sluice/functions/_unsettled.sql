@@ -9,7 +9,14 @@ as $$
 declare
     v_asked bigint[];
     v_other bigint[];
+    v_left bigint[];
 begin
+    if array_position(i_ev_ids, null) is not null then
+        raise exception using
+            errcode = '22004',
+            message = 'a number of an event is null',
+            hint = 'give the ev_id of events of the claim, or no array for all of them';
+    end if;
     v_asked := array(select distinct e.ev_id from sluice._claimed_events(i_group, i_claim, i_ev_ids) as e order by e.ev_id);
     if cardinality(v_asked) <> (select count(distinct a.ev_id) from unnest(coalesce(i_ev_ids, v_asked)) as a (ev_id)) then
         raise exception using
@@ -18,10 +25,10 @@ begin
             detail = format(
                 'It has not: %s.',
                 (
-                    select string_agg(coalesce(a.ev_id::text, 'null'), ', ' order by a.ev_id)
+                    select string_agg(a.ev_id::text, ', ' order by a.ev_id)
                     from (
                         select distinct a.ev_id from unnest(i_ev_ids) as a (ev_id)
-                        where (a.ev_id = any (v_asked)) is not true order by a.ev_id limit 10
+                        where a.ev_id <> all (v_asked) order by a.ev_id limit 10
                     ) as a
                 )
             ),
@@ -44,7 +51,7 @@ begin
     if v_other <> '{}' then
         perform sluice._refuse_claim(i_group, i_claim.claim_id, v_other);
     end if;
-    return array(
+    v_left := array(
         select a.ev_id
         from unnest(v_asked) as a (ev_id)
         where not exists (
@@ -57,6 +64,16 @@ begin
         )
         order by a.ev_id
     );
+    if v_left = '{}' and not exists (
+        select
+        from sluice.outcome as o
+        where o.group_id = i_group.group_id
+          and o.claim_id = i_claim.claim_id
+          and o.outcome in (i_outcome, case when i_outcome = 'retry' then 'reject' else i_outcome end)
+    ) then
+        perform sluice._refuse_claim(i_group, i_claim.claim_id);
+    end if;
+    return v_left;
 end;
 $$;
 

@@ -10,9 +10,15 @@ begin
     i_outcome.outcome_at := clock_timestamp();
     perform from sluice.claim_0 as c where c.group_id = i_outcome.group_id and c.claim_id = i_outcome.claim_id;
     if found then
-        insert into sluice.outcome_0 values (i_outcome.*);
+        insert into sluice.outcome_0 values (i_outcome.*) on conflict do nothing;
     else
-        insert into sluice.outcome_1 values (i_outcome.*);
+        insert into sluice.outcome_1 values (i_outcome.*) on conflict do nothing;
+    end if;
+    if not found then
+        raise exception using
+            errcode = 'serialization_failure',
+            message = format('could not settle claim %s: something was said of it that this transaction does not see', i_outcome.claim_id),
+            hint = 'try the transaction again, best in READ COMMITTED';
     end if;
     return i_outcome.outcome_at;
 end;

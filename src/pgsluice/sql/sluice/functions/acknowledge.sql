@@ -15,74 +15,57 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
-    v_claim sluice.claim;
-    v_outcome sluice.outcome;
-    v_before record;
-    v_dead bigint[];
-    v_again bigint[];
+    v_group_id integer;
+    v_is_keyed boolean;
+    v_events integer;
 begin
+    -- Nearly always all of a claim is accepted and nothing was said of it before: then this is a lock and a row. If the row is there, it is not so.
+    if outcome = 'accept' and ev_ids is null and delay is null then
+        select g.group_id, g.key is not null
+        into v_group_id, v_is_keyed
+        from sluice.share_group as g
+        join pgq.queue as q on q.queue_id = g.queue_id
+        where q.queue_name = acknowledge.queue_name and g.group_name = acknowledge.group_name;
+        select c.events + c.redeliveries
+        into v_events
+        from sluice.claim_0 as c
+        where c.group_id = v_group_id and c.claim_id = acknowledge.claim_id and c.lease_until is not null
+        for no key update;
+        if found then
+            insert into sluice.outcome_0 (group_id, claim_id, outcome_no, outcome, events, error, is_mail)
+            values (v_group_id, claim_id, 1, outcome, v_events, error, v_is_keyed)
+            on conflict do nothing;
+        else
+            select c.events + c.redeliveries
+            into v_events
+            from sluice.claim_1 as c
+            where c.group_id = v_group_id and c.claim_id = acknowledge.claim_id and c.lease_until is not null
+            for no key update;
+            if found then
+                insert into sluice.outcome_1 (group_id, claim_id, outcome_no, outcome, events, error, is_mail)
+                values (v_group_id, claim_id, 1, outcome, v_events, error, v_is_keyed)
+                on conflict do nothing;
+            end if;
+        end if;
+        if found then
+            return v_events;
+        end if;
+    end if;
+
     if outcome is null or outcome not in ('accept', 'release', 'retry', 'reject') then
         raise exception using
             errcode = '22023',
             message = format('there is no outcome %L', outcome),
             hint = 'use accept, release, retry or reject';
-    elsif delay < '0' or delay is not null and outcome not in ('retry', 'release') then
+    elsif delay not between '0' and '100 years' or delay is not null and outcome not in ('retry', 'release') then
         raise exception using
             errcode = '22023',
             message = format('a delay of %s with outcome %s', delay, outcome),
-            hint = 'give retry and release a delay of 0 or more, the others none';
+            hint = 'give retry and release a delay from 0 to 100 years, the others none';
     end if;
-    v_claim := sluice._hold_claim(v_group, claim_id);
-
-    -- A statement after the lock.
-    select coalesce(max(o.outcome_no), 0) as outcome_no, coalesce(sum(o.events), 0) as events
-    into v_before
-    from sluice.outcome as o
-    where o.group_id = v_group.group_id and o.claim_id = acknowledge.claim_id;
-    v_outcome.group_id := v_group.group_id;
-    v_outcome.claim_id := claim_id;
-    v_outcome.outcome_no := v_before.outcome_no + 1;
-    v_outcome.outcome := outcome;
-    v_outcome.delay := delay;
-    v_outcome.error := error;
-    v_outcome.is_mail := outcome in ('retry', 'release') or v_group.key is not null;
-    v_outcome.events := v_claim.events + v_claim.redeliveries;
-    if ev_ids is not null or v_before.events > 0 then
-        v_outcome.ev_ids := sluice._unsettled(v_group, v_claim, outcome, ev_ids);
-        v_outcome.events := cardinality(v_outcome.ev_ids);
-        if v_outcome.events = 0 then
-            return 0;
-        end if;
-    end if;
-
-    if outcome = 'retry' then
-        -- Those for which this was the last attempt are dead, in this transaction.
-        select array_agg(e.ev_id) filter (where e.is_last), coalesce(array_agg(e.ev_id) filter (where not e.is_last), '{}')
-        into v_dead, v_again
-        from (
-            select c.ev_id,
-                c.attempts + 1 >= v_group.max_attempts or c.deliveries + 1 >= v_group.max_deliveries as is_last
-            from sluice._claimed_events(v_group, v_claim, v_outcome.ev_ids) as c
-        ) as e;
-        if v_dead is null then
-            perform sluice._write_outcome(v_outcome);
-        else
-            perform sluice._reject(v_group, v_claim, v_outcome, v_dead, coalesce(reason, 'too many attempts'));
-            if v_again <> '{}' then
-                v_outcome.outcome_no := v_outcome.outcome_no + 1;
-                v_outcome.ev_ids := v_again;
-                v_outcome.events := cardinality(v_again);
-                perform sluice._write_outcome(v_outcome);
-            end if;
-            return cardinality(v_dead) + cardinality(v_again);
-        end if;
-    elsif outcome = 'reject' then
-        perform sluice._reject(v_group, v_claim, v_outcome, v_outcome.ev_ids, coalesce(reason, 'rejected'));
-    else
-        perform sluice._write_outcome(v_outcome);
-    end if;
-    return v_outcome.events;
+    return sluice._settle(
+        sluice._require_group(queue_name, group_name), claim_id, outcome, ev_ids, delay, error, reason
+    );
 end;
 $$;
 

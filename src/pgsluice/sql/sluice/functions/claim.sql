@@ -11,27 +11,31 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
+    v_ev_id_max constant bigint := 9223372036854775807; -- of a window that is exhausted
     v_group sluice.share_group;
     v_claim sluice.claim;
     v_step record;
     v_events pgq.event_template[];
     v_is_news boolean := false;
     v_is_busy boolean;
+    v_is_last boolean := false;
+    v_left integer;
 begin
-    if qty is null or qty < 1 or lease <= '0' then
+    if qty is null or qty < 1 or lease <= '0' or lease > '100 years' then
         raise exception using
             errcode = '22023',
-            message = case when lease <= '0' then format('a lease of %s is none', lease) else format('qty is %s', coalesce(qty::text, 'null')) end,
-            hint = 'claim 1 event or more, for a time';
+            message = format('a claim of %s events for %s', coalesce(qty::text, 'null'), coalesce(lease::text, 'the lease of the group')),
+            hint = 'claim 1 event or more, for more than 0 and up to 100 years';
     end if;
     v_group := sluice._lock_group(queue_name, group_name);
     if not synchronous then
         perform set_config('synchronous_commit', 'off', true);
     end if;
-
     v_claim := sluice._last_claim(v_group.group_id);
-    if v_claim.claim_id is null then
-        perform sluice._require_group(queue_name, group_name); -- it was dropped while this session waited
+    if v_claim.open_claim is null then
+        -- It was dropped while this session waited. Perhaps there is another one by its name.
+        return query select c.* from sluice.claim(queue_name, group_name, qty, lease, synchronous) as c;
+        return;
     elsif v_group.lost is not null then
         perform pgq._refuse_lost(v_group.sub_key, v_group.lost);
     end if;
@@ -69,11 +73,25 @@ begin
         v_claim := v_step.claim;
         v_claim.look_at := sluice._next_look(v_claim, v_is_busy);
     end if;
-    if v_claim.redeliveries < qty then
-        v_step := sluice._take_events(v_group, qty - v_claim.redeliveries, v_claim);
-        v_claim := v_step.claim;
-        v_events := v_step.events;
-    end if;
+    -- The next events of the window, by number. When it is exhausted, those of the next one, up to one that ends now.
+    v_left := qty - v_claim.redeliveries;
+    while v_left > 0 and v_events is null
+    loop
+        if v_claim.upto_ev_id = v_ev_id_max then
+            v_step := sluice._next_window(v_group, v_claim, v_left);
+            v_claim := v_step.claim;
+            v_is_last := v_step.is_last;
+        end if;
+        v_claim.from_ev_id := v_claim.upto_ev_id;
+        execute format('select pgq.event_%s_next($1, $2, $3, $4, $5, $6, $7)', v_group.queue_id)
+        using v_claim.after_snapshot, v_claim.after_seq, v_claim.upto_snapshot, v_claim.upto_seq, v_claim.from_ev_id, v_group.owner, v_left
+        into v_events;
+        v_claim.events := cardinality(v_events);
+        v_claim.upto_ev_id := case when v_claim.events < v_left then v_ev_id_max else v_events[v_claim.events].ev_id end;
+        if v_claim.events = 0 and not v_is_last then
+            v_events := null;
+        end if;
+    end loop;
     v_claim.claimed_at := clock_timestamp();
     if v_claim.claimed_at not between v_claim.moved_at and v_claim.moved_at + interval '1 second' then
         v_step := sluice._move_group(v_group, v_claim);
@@ -86,7 +104,11 @@ begin
     elsif not v_is_news then
         return;
     end if;
-    perform sluice._write_claim(v_claim);
+    if (select l.number from sluice.ledger as l) = 0 then
+        insert into sluice.claim_0 values (v_claim.*);
+    else
+        insert into sluice.claim_1 values (v_claim.*);
+    end if;
 
     if v_claim.redeliveries > 0 then
         return query

@@ -11,17 +11,18 @@ declare
     v_claim sluice.claim;
     v_outcome sluice.outcome;
     v_events bigint;
+    v_until timestamptz;
 begin
-    if lease <= '0' then
+    if lease <= '0' or lease > '100 years' then
         raise exception using
             errcode = '22023',
-            message = format('a lease of %s is none', lease),
-            hint = 'renew for a time, or acknowledge with release';
+            message = format('a lease of %s', lease),
+            hint = 'renew for more than 0 and up to 100 years, or acknowledge with release';
     end if;
     v_claim := sluice._hold_claim(v_group, claim_id);
     -- A statement after the lock.
-    select coalesce(max(o.outcome_no), 0) + 1, coalesce(sum(o.events), 0)
-    into v_outcome.outcome_no, v_events
+    select coalesce(max(o.outcome_no), 0) + 1, coalesce(sum(o.events), 0), greatest(v_claim.lease_until, max(o.outcome_at + o.delay) filter (where o.outcome = 'renew'))
+    into v_outcome.outcome_no, v_events, v_until
     from sluice.outcome as o
     where o.group_id = v_group.group_id and o.claim_id = renew.claim_id;
     if v_events >= v_claim.events + v_claim.redeliveries then
@@ -31,13 +32,14 @@ begin
     v_outcome.claim_id := claim_id;
     v_outcome.outcome := 'renew';
     v_outcome.events := 0;
-    v_outcome.delay := coalesce(lease, v_group.lease);
+    -- Never shorter than it is: when it ends is looked at then.
+    v_outcome.delay := greatest(coalesce(lease, v_group.lease), v_until - clock_timestamp());
     v_outcome.is_mail := false;
     return sluice._write_outcome(v_outcome) + v_outcome.delay;
 end;
 $$;
 
 comment on function sluice.renew(text, text, bigint, interval) is
-    'Hold a claim for longer: its lease, or the group''s, begins anew now. Returns when it ends. It also says that the consumer is there.';
+    'Hold a claim for longer: until so much time from now, never shorter than it is held already. Returns when that ends. It also says that the consumer is there.';
 revoke execute on function sluice.renew(text, text, bigint, interval) from public;
 grant execute on function sluice.renew(text, text, bigint, interval) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

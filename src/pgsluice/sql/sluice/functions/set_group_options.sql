@@ -19,6 +19,8 @@ begin
             message = format('the option %L of a share group cannot change', v_fixed),
             hint = 'drop the group and create it anew';
     end if;
+    -- Locked before it is read: two that change different options both do.
+    select g.* into v_group from sluice.share_group as g where g.group_id = v_group.group_id for no key update;
     v_group := sluice._group_settings(v_group, options);
     update sluice.share_group as g
     set lease = v_group.lease,

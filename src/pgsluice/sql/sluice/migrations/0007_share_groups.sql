@@ -85,7 +85,7 @@ create table sluice.claim (
     lapsed_until timestamptz not null,
     lapsed_claim bigint not null,
     look_at timestamptz not null,
-    open_claim bigint not null,
+    open_claim bigint,
     moved_at timestamptz not null,
     primary key (group_id, claim_id)
 );
@@ -97,7 +97,7 @@ comment on column sluice.claim.upto_ev_id is 'The largest number there is: the w
 comment on column sluice.claim.mail_snapshot is 'Outcomes that it sees have been read.';
 comment on column sluice.claim.lapsed_until is 'Leases that ended up to here, and with lapsed_claim, have been looked at.';
 comment on column sluice.claim.look_at is 'Before this time no lease ends and no redelivery is due.';
-comment on column sluice.claim.open_claim is 'No claim before this one is open.';
+comment on column sluice.claim.open_claim is 'No claim before this one is open. Null: the group was dropped.';
 comment on column sluice.claim.moved_at is 'When the position of the group as a consumer was last moved.';
 create index claim_lease_idx on sluice.claim (group_id, lease_until, claim_id) where lease_until is not null;
 
