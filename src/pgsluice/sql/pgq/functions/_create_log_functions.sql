@@ -101,16 +101,16 @@ end;
 declare
     v_events pgq.event_template[] := ''{}'';
 begin
-    if i_after_ev_id < i_after_seq then
+    -- Null: from the beginning of the window.
+    if coalesce(i_after_ev_id < i_after_seq, true) then
         v_events := array(
             select e
             from pgq.%3$I(
-                -- The smallest number stands for the beginning.
-                i_after, i_upto, i_after_ev_id + (i_after_ev_id > -9223372036854775808)::integer, i_after_seq, i_owner, i_qty
+                i_after, i_upto, coalesce(i_after_ev_id + 1, -9223372036854775808), i_after_seq, i_owner, i_qty
             ) as e
         );
     end if;
-    if cardinality(v_events) < i_qty and i_after_ev_id < i_upto_seq then
+    if cardinality(v_events) < i_qty and coalesce(i_after_ev_id < i_upto_seq, true) then
         v_events := v_events || array(
             select row(%4$s)::pgq.event_template
             from pgq.%2$I as e
@@ -124,7 +124,7 @@ begin
             fetch first (i_qty - cardinality(v_events)) rows with ties
         );
     end if;
-    if cardinality(v_events) < i_qty and i_after_ev_id < 9223372036854775807 then
+    if cardinality(v_events) < i_qty and i_after_ev_id is distinct from 9223372036854775807 then
         v_events := v_events || array(
             select e
             from pgq.%3$I(
@@ -175,7 +175,7 @@ begin
         select e.*
         from pgq.%2$I as e
         where e.ev_id = any (i_ev_ids)
-          and (e.ev_id > i_after_ev_id or i_after_ev_id = -9223372036854775808)
+          and (e.ev_id > i_after_ev_id or i_after_ev_id is null)
           and e.ev_id <= i_upto_ev_id
           and pg_visible_in_snapshot(e.ev_txid, i_upto)
           and not pg_visible_in_snapshot(e.ev_txid, i_after)

@@ -30,7 +30,7 @@ begin
         v_claim.after_seq := v_claim.upto_seq;
         v_claim.upto_snapshot := pg_current_snapshot();
         v_claim.upto_seq := pgq._event_seq(i_group.queue_id);
-        v_claim.upto_ev_id := -9223372036854775808;
+        v_claim.upto_ev_id := null;
     end loop;
     lag_s := coalesce(greatest(0, extract(epoch from clock_timestamp() - v_oldest)), 0);
     if v_oldest is null then

@@ -10,7 +10,7 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    v_claims_max constant integer := 5000;
+    v_claims_max constant integer := 1000;
     v_claim record;
     v_claims integer := 0;
     v_is_found boolean := false;
@@ -46,7 +46,8 @@ begin
         claim.open_claim := claim.claim_id;
         v_tick_id := case when claim.events = 0 and claim.upto_ev_id = 9223372036854775807 then claim.upto_tick else claim.after_tick end;
     end if;
-    claim.moved_at := clock_timestamp();
+    -- There may be more of them: then the next claim goes on.
+    claim.moved_at := case when v_claims < v_claims_max or v_is_found then clock_timestamp() else '-infinity' end;
 
     select s.* into v_subscriber from pgq.subscriber as s where s.sub_key = i_group.sub_key for no key update;
     v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);

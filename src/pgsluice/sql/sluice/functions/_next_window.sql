@@ -28,7 +28,7 @@ begin
         claim.upto_snapshot := v_tick.tick_snapshot;
         claim.upto_seq := v_tick.tick_event_seq;
     end if;
-    claim.upto_ev_id := -9223372036854775808;
+    claim.upto_ev_id := null;
 end;
 $$;
 

@@ -64,7 +64,7 @@ begin
         )
         order by a.ev_id
     );
-    if v_left = '{}' and not exists (
+    if v_left = '{}' and i_ev_ids is null and not exists (
         select
         from sluice.outcome as o
         where o.group_id = i_group.group_id

@@ -71,7 +71,7 @@ create table sluice.claim (
     upto_tick bigint not null,
     upto_snapshot pg_snapshot not null,
     upto_seq bigint not null,
-    from_ev_id bigint not null,
+    from_ev_id bigint,
     upto_ev_id bigint not null,
     events integer not null,
     -- And these redeliveries, by their time and number.
@@ -93,6 +93,7 @@ comment on table sluice.claim is 'A ledger of claims: one row for each, and the 
 comment on column sluice.claim.lease_until is 'Null: nothing was claimed, the group only moved on.';
 comment on column sluice.claim.after_tick is 'The newest tick that after_snapshot covers.';
 comment on column sluice.claim.after_seq is 'About the number of the newest event at after_snapshot. Nothing depends on it but speed.';
+comment on column sluice.claim.from_ev_id is 'Null: from the beginning of the window.';
 comment on column sluice.claim.upto_ev_id is 'The largest number there is: the window is exhausted.';
 comment on column sluice.claim.mail_snapshot is 'Outcomes that it sees have been read.';
 comment on column sluice.claim.lapsed_until is 'Leases that ended up to here, and with lapsed_claim, have been looked at.';
