@@ -142,6 +142,7 @@ def let_pass(connection: psycopg.Connection, time: str = "1 hour") -> None:
         ],
         "outcome": ["outcome_at"],
         "redelivery": ["due_at"],
+        "key_turn": ["since", "due_at"],
     }
     for table, columns in moments.items():
         changes = ", ".join(f"{column} = {column} - %(time)s::interval" for column in columns)

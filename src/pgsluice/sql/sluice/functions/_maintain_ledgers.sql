@@ -7,7 +7,8 @@
  * redeliveries that it has; and the redeliveries that are yet to be read. Open means what it means to sluice._move_group: events of
  * it are not settled, or they are, but the outcome is mail that no claim has read. The newest claim names one before which none is
  * open. What settled claims said is read, and what came of it is in the redeliveries or among the dead. A claim that is gone is not
- * mistaken for one that never was: its number is below the newest one's.
+ * mistaken for one that never was: its number is below the newest one's. Of the ledgers of keys: the events of the claims that are
+ * kept; of each key its newest turn, unless it is free and nothing waits; and what this says is waiting.
  *
  * Why is nothing lost? The lock is stronger than any other, and a transaction that has read or written a table keeps its lock on it to
  * the end. So when this one is granted,
@@ -38,6 +39,7 @@ declare
     -- In constant use there is always somebody in the tables, if only for a moment. When they are twice as large as they were to
     -- become, that moment is waited for; claims wait as long at the most.
     v_wait_ms_max constant integer := 100;
+    v_ledgers constant text[] := array['claim', 'outcome', 'redelivery', 'key_event', 'key_waiting', 'key_turn'];
     v_ledger sluice.ledger;
     v_tables regclass[];
     v_bytes bigint;
@@ -53,7 +55,7 @@ begin
     select l.* into v_ledger from sluice.ledger as l;
     v_tables := array(
         select format('sluice.%s_%s', t.name, v_ledger.number)::regclass
-        from unnest(array['claim', 'outcome', 'redelivery']) with ordinality as t (name, position)
+        from unnest(v_ledgers) with ordinality as t (name, position)
         order by t.position
     );
     v_bytes_max := greatest(i_bytes_max, 2 * v_ledger.kept_bytes);
@@ -104,6 +106,45 @@ begin
             from needed as n
             join sluice.outcome_%1$s as o on o.group_id = (n.claim).group_id and o.claim_id = (n.claim).claim_id
             where n.tableoid = $1
+        ),
+        key_events as (
+            insert into sluice.key_event_%2$s
+            select e.*
+            from needed as n
+            join sluice.key_event_%1$s as e on e.group_id = (n.claim).group_id and e.claim_id = (n.claim).claim_id
+        ),
+        turns as materialized (
+            select t.turn, t.tableoid
+            from newest as n
+            join (
+                select k.group_id, k.key from sluice.key_turn_%1$s as k
+                union
+                select k.group_id, k.key from sluice.key_waiting_%1$s as k
+            ) as k on k.group_id = n.group_id
+            cross join lateral (
+                select t as turn, t.tableoid
+                from sluice.key_turn as t
+                where t.group_id = k.group_id and t.key = k.key
+                order by t.turn_id desc
+                limit 1
+            ) as t
+            where (t.turn).claim_id is not null or (t.turn).waiting > 0 or (t.turn).returned <> ''{}''
+        ),
+        key_turns as (
+            insert into sluice.key_turn_%2$s
+            select (t.turn).* from turns as t where t.tableoid = $2
+        ),
+        key_waiting as (
+            insert into sluice.key_waiting_%2$s
+            select w.*
+            from turns as t
+            join sluice.key_waiting_%1$s as w
+                on w.group_id = (t.turn).group_id
+                and w.key = (t.turn).key
+                and (
+                    w.is_returned and w.waiting_id = any ((t.turn).returned)
+                    or not w.is_returned and w.waiting_id > (t.turn).upto_waiting
+                )
         )
         insert into sluice.redelivery_%2$s
         select r.*
@@ -119,14 +160,14 @@ begin
             and (r.due_at, r.redelivery_id) <= ((n.claim).upto_due, (n.claim).upto_redelivery)',
         v_ledger.number, 1 - v_ledger.number
     )
-    using v_tables[1];
+    using v_tables[1], v_tables[6];
     execute (select format('truncate %s', string_agg(t.name::text, ', ')) from unnest(v_tables) as t (name));
     update sluice.ledger as l
     set number = 1 - v_ledger.number,
         switched_at = clock_timestamp(),
         kept_bytes = (
             select sum(pg_table_size(format('sluice.%s_%s', t.name, 1 - v_ledger.number)::regclass))
-            from unnest(array['claim', 'outcome', 'redelivery']) as t (name)
+            from unnest(v_ledgers) as t (name)
         );
     action := 'emptied';
     return;
