@@ -40,9 +40,11 @@ LOCK = "sluice._lock_group(text,text)"
 HOLD = "sluice._hold_claim(sluice.share_group,bigint)"
 LEASE = "sluice._look_at_lease(sluice.share_group,sluice.claim,bigint)"
 MAIL = "sluice._read_mail(sluice.share_group,sluice.claim)"
-TAKE = "sluice._take_events(sluice.share_group,integer,sluice.claim)"
+CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
+NEXT_WINDOW = "sluice._next_window(sluice.share_group,sluice.claim,integer)"
+ACKNOWLEDGE = "sluice.acknowledge(text,text,bigint,text,bigint[],interval,text,text)"
 MOVE = "sluice._move_group(sluice.share_group,sluice.claim)"
-WRITE_AGAIN = "sluice._write_redelivery(sluice.claim,sluice.redelivery)"
+REDELIVER = "sluice._redeliver(sluice.share_group,sluice.claim,sluice.outcome)"
 
 
 @pytest.fixture
@@ -99,12 +101,7 @@ def test_the_second_claimer_waits_for_the_first_and_gets_what_follows(database, 
 def test_without_the_lock_the_key_refuses_the_second_claimer(database, connection, group):
     replace_in(connection, LOCK, "if not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id)", "if false")
     # As if both had asked in the same microsecond.
-    replace_in(
-        connection,
-        "sluice.claim(text,text,integer,interval,boolean)",
-        "extract(epoch from clock_timestamp())",
-        "0",
-    )
+    replace_in(connection, CLAIM, "extract(epoch from clock_timestamp())", "0")
 
     _, second = claim_beside_a_claim(database, connection)
 
@@ -260,15 +257,16 @@ def test_a_place_that_is_kept_outside_of_the_transaction_loses_the_events_of_a_k
     connection.execute("grant all on sequence public.place to sluice_owner")
     replace_in(
         connection,
-        "sluice._write_claim(sluice.claim)",
-        "begin\n",
-        "begin\nperform setval('public.place', i_claim.upto_ev_id) where i_claim.events > 0;\n",
+        CLAIM,
+        "v_claim.claimed_at := clock_timestamp();",
+        "v_claim.claimed_at := clock_timestamp(); "
+        "perform setval('public.place', v_claim.upto_ev_id) where v_claim.events > 0;",
     )
     replace_in(
         connection,
-        TAKE,
-        "claim.from_ev_id := claim.upto_ev_id;",
-        "claim.upto_ev_id := greatest(claim.upto_ev_id, (select p.last_value from public.place as p)); claim.from_ev_id := claim.upto_ev_id;",
+        NEXT_WINDOW,
+        "claim.upto_ev_id := -9223372036854775808;",
+        "claim.upto_ev_id := (select p.last_value from public.place as p);",
     )
 
     assert kill_a_claimer(database, connection) == [], "the planted bug must lose the events"
@@ -321,7 +319,7 @@ def test_a_transaction_does_not_claim_what_it_wrote_itself(database, connection,
 def test_a_window_in_which_the_own_transaction_has_ended_loses_what_it_writes_later(
     database, connection, group
 ):
-    replace_in(connection, TAKE, "pgq._others_snapshot()", "pg_current_snapshot()")
+    replace_in(connection, NEXT_WINDOW, "pgq._others_snapshot()", "pg_current_snapshot()")
     first, behind = claim_in_the_senders_transaction(database, connection)
 
     assert 3 not in first + behind, "the planted bug must lose the event"
@@ -509,18 +507,26 @@ def test_it_is_taken_when_that_claim_is_rolled_back(database, connection, event)
     assert claimed(connection) == []
 
 
-def test_an_acknowledgement_that_does_not_lock_is_refused_by_the_key(database, connection, event):
+def do_not_lock(connection):
+    """The planted bug: an acknowledgement locks nothing."""
+    source = value(connection, "select pg_get_functiondef(%s::regprocedure)", ACKNOWLEDGE)
+    assert source.count("for no key update") == 2
+    connection.execute(source.replace("for no key update", ""))
     replace_in(connection, HOLD, "for no key update", "")
+
+
+def test_an_acknowledgement_that_does_not_lock_is_refused_by_the_key(database, connection, event):
+    do_not_lock(connection)
 
     _, error = acknowledge_while_another_claims(database, connection, event)
 
-    assert error.sqlstate in ("23505", "40001"), "the key is what stands behind the lock"
+    assert error.sqlstate == "SG002", "the key is what stands behind the lock"
 
 
 def test_without_lock_and_key_an_event_is_accepted_that_another_one_has(
     database, connection, event
 ):
-    replace_in(connection, HOLD, "for no key update", "")
+    do_not_lock(connection)
     drop_keys(connection, "outcome")
     with database.connect(autocommit=False) as claimer:
         assert claimed(claimer) == [1]
@@ -589,7 +595,7 @@ def test_two_that_settle_an_event_each_settle_both(database, connection, group):
 
 
 def test_without_lock_and_key_both_settle_the_same_events(database, connection, group):
-    replace_in(connection, HOLD, "for no key update", "")
+    do_not_lock(connection)
     drop_keys(connection, "outcome")
     send(connection, "a")
     (event,) = claim(connection)
@@ -632,9 +638,9 @@ def test_mail_that_is_read_by_what_began_since_loses_the_late_one(database, conn
 def test_mail_that_is_put_behind_what_was_read_is_lost(database, connection, group):
     replace_in(
         connection,
-        WRITE_AGAIN,
-        "greatest(i_redelivery.due_at, i_claim.upto_due)",
-        "i_redelivery.due_at",
+        REDELIVER,
+        "greatest($2.upto_due, $3.outcome_at",
+        "greatest($3.outcome_at, $3.outcome_at",
     )
 
     assert say_late(database, connection, "retry") == [], "the planted bug must lose the event"
@@ -674,7 +680,7 @@ def test_a_segment_is_kept_while_an_event_of_it_is_claimed(connection, group):
 
 
 def test_a_group_that_moves_past_its_open_claims_loses_their_events(connection, group):
-    replace_in(connection, MOVE, "v_tick_id := v_open.after_tick;", "v_tick_id := claim.after_tick;")
+    replace_in(connection, MOVE, "v_is_found := v_claim.is_open;", "v_is_found := false;")
 
     _, steps = rotate_around_a_claim(connection)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import click
 
+from pgsluice.cli.group_dead_letters import dead_letters
 from pgsluice.cli.group_shared import group_argument, share_group
 from pgsluice.cli.log_shared import event_log, log_argument, optional_log_argument
 from pgsluice.cli.main import EXIT_DIFFERENCE
@@ -228,3 +229,6 @@ def drop(queue_name: str, group_name: str, dsn: str | None) -> None:
         if not shared.drop():
             click.echo(f"log {queue_name!r} has no share group {group_name!r}", err=True)
             sys.exit(EXIT_DIFFERENCE)
+
+
+group.add_command(dead_letters)

@@ -278,6 +278,79 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True)
+class DelayedEvent:
+    """An event that waits for its time; it has no ev_id yet.
+
+    Attributes:
+        delayed_id: Its place among the events that are due at the same time.
+        due_at: When it is put into its log, or soon after.
+        ev_time: When the transaction that inserted it began.
+        ev_type: As in `Event`, as are the next five.
+    """
+
+    delayed_id: int
+    due_at: datetime
+    ev_time: datetime
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None
+    ev_extra2: str | None
+    ev_extra3: str | None
+    ev_extra4: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadEvent:
+    """An event that failed for good in a share group.
+
+    Attributes:
+        dead_event_id: Its id among the dead events of all groups, rising in the order of failing.
+        claim_id: The last claim that had it.
+        ev_id: As in `Event`, as are all that are not said here.
+        redriven: How often it had been dead and sent again before.
+        attempts: How many attempts counted.
+        deliveries: How often it was handed out.
+        reason: Why it was given up, in a word or two.
+        error: The last error, or None.
+        dead_at: When it was given up.
+    """
+
+    dead_event_id: int
+    queue_name: str
+    group_name: str
+    claim_id: int
+    ev_id: int
+    ev_time: datetime
+    ev_txid: int
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None
+    ev_extra2: str | None
+    ev_extra3: str | None
+    ev_extra4: str | None
+    redriven: int
+    attempts: int
+    deliveries: int
+    reason: str
+    error: str | None
+    dead_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RedrivenEvent:
+    """What was a dead event, and the event or the message that it was moved back as.
+
+    Attributes:
+        ev_id: The new event in the log, or None.
+        msg_id: The message in the work queue, or None.
+    """
+
+    dead_event_id: int
+    ev_id: int | None
+    msg_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class RestoredLog:
     """A log from a dump that was repaired.
 

@@ -152,8 +152,9 @@ def test_numbers_of_their_own_come_one_by_one_too(connection, group):
 @pytest.mark.parametrize("number", [-(2**63), -(2**63) + 1])
 def test_the_smallest_numbers_come_too(connection, group, number):
     insert_raw(connection, number)
+    send(connection, "a")
 
-    assert claimed(connection) == [number]
+    assert [claimed(connection) for _ in range(3)] == [[number], [2], []]
 
 
 def test_events_that_share_a_number_come_together(connection, group):
@@ -320,20 +321,21 @@ def test_a_rolled_back_claim_has_claimed_nothing(connection, group):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "said"),
     [
-        ("qty => 0", "qty is 0"),
-        ("qty => -1", "qty is -1"),
-        ("qty => null", "qty is null"),
-        ("lease => '0'", "a lease of 00:00:00 is none"),
-        ("lease => '-1 second'", "a lease of -00:00:01 is none"),
+        ("qty => 0", "0 events for the lease of the group"),
+        ("qty => -1", "-1 events for the lease of the group"),
+        ("qty => null", "null events for the lease of the group"),
+        ("lease => '0'", "1 events for 00:00:00"),
+        ("lease => '-1 second'", "1 events for -00:00:01"),
+        ("lease => '101 years'", "1 events for 101 years"),
     ],
 )
-def test_a_quantity_or_lease_of_none_is_refused(connection, group, arguments, message):
+def test_a_quantity_or_lease_that_is_none_is_refused(connection, group, arguments, said):
     error = refused(connection, f"select sluice.claim(%s, %s, {arguments})", LOG, GROUP)
 
-    assert (error.sqlstate, error.diag.message_primary) == ("22023", message)
-    assert error.diag.message_hint == "claim 1 event or more, for a time"
+    assert (error.sqlstate, error.diag.message_primary) == ("22023", f"a claim of {said}")
+    assert error.diag.message_hint == "claim 1 event or more, for more than 0 and up to 100 years"
 
 
 def test_what_is_unknown_is_named(connection, group):
@@ -442,7 +444,7 @@ def test_long_ledgers_make_a_claim_read_no_more_pages(connection, group, buffers
 
 @pytest.mark.slow
 def test_the_end_of_one_long_claim_does_not_make_a_claim_read_all_that_came_after_it(
-    connection, group, buffers
+    connection, group
 ):
     send_many(connection, 1)
     (long,) = claim(connection, 1, "100 hours")
@@ -451,9 +453,10 @@ def test_the_end_of_one_long_claim_does_not_make_a_claim_read_all_that_came_afte
     acknowledge(connection, long.claim_id)
     let_pass(connection, "2 seconds")
 
-    (plan,) = rows(
+    # Of a long ledger a bounded part is read under the lock: here half of it.
+    plan = value(
         connection,
         """explain (analyze, buffers, format json)
         select count(*) from sluice.claim('changes', 'workers', 10)""",
-    )[0]
-    assert plan[0]["Plan"]["Shared Hit Blocks"] < 20000
+    )
+    assert plan[0]["Plan"]["Shared Hit Blocks"] < 80000

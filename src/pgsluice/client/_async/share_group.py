@@ -9,6 +9,7 @@ from typing import Any, Literal, Unpack
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from pgsluice.client._async.dead_events import AsyncDeadEvents
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import share_groups
 from pgsluice.client.group_records import (
@@ -20,15 +21,15 @@ from pgsluice.client.group_records import (
 )
 
 
-class AsyncShareGroup:
+class AsyncShareGroup(AsyncDeadEvents):
     """Share the events of a log among any number of consumers: each event is claimed by one, and settled by itself.
 
     A claim holds a lease. What is not settled when the lease ends goes to the next claim, so delivery is at least once;
     a consumer whose claim has lapsed and been claimed again is told so by LeaseLostError, and has changed nothing.
 
     Every method raises LogNotFoundError where there is no such log, all but `create` and `drop` raise
-    GroupNotFoundError where it has no such group, and every one can raise ConnectionFailedError, NotInstalledError,
-    PrivilegeError and RetryableError.
+    GroupNotFoundError where it has no such group; only looking at dead events and purging them needs neither. Every one
+    can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(
@@ -162,8 +163,8 @@ class AsyncShareGroup:
         and have an exactly-once effect.
 
         Args:
-            claim: A claim_id, for all of the claim that is not settled yet; or events as `claim` returned them, all of
-                one claim. No events settle nothing.
+            claim: A claim_id, for all of the claim that is not settled yet, which costs least; or events as `claim`
+                returned them, all of one claim. No events settle nothing.
             outcome: `accept`: done. `release`: to be claimed again, as if it had not been. `retry`: to be claimed
                 again after a pause, and an attempt is counted; after the last one the event is dead. `reject`: dead.
             ev_ids: With a claim_id: only these events of the claim.
@@ -259,14 +260,14 @@ class AsyncShareGroup:
         *,
         lease_s: float | None = None,
     ) -> datetime:
-        """Begin the lease of a claim anew.
+        """Hold a claim for longer; it also says that its consumer is there, so that a lapse counts as an attempt.
 
         Args:
             claim: A claim_id, or events of the claim; it is renewed as a whole.
-            lease_s: How long from now on, more than 0 seconds; None: the group's.
+            lease_s: How long from now on, more than 0 seconds; None: the group's. It is never made shorter.
 
         Returns:
-            When it ends now.
+            When the lease ends.
 
         Raises:
             LeaseLostError: The claim is settled, or has lapsed and was claimed again.

@@ -36,10 +36,7 @@ def seconds(value: float | None, name: str) -> timedelta | None:
 def point(value: int | datetime, name: str) -> int | datetime:
     """Seconds from now, or a time with a time zone."""
     if isinstance(value, datetime):
-        if value.utcoffset() is None:
-            raise ArgumentError(
-                f"{name} is a datetime without a time zone; use datetime.now(timezone.utc) and the like"
-            )
+        zoned_time(value, name)
         return value
     return whole(value, name, 0)
 
@@ -64,6 +61,32 @@ def many_ids(values: Sequence[int]) -> list[int]:
 def is_bigint(value: object) -> bool:
     """Whether it is a whole number that fits into a bigint."""
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def known_id(value: int, name: str) -> int:
+    """An id that the server gave."""
+    if not is_bigint(value):
+        raise ArgumentError(f"{name} is {value!r}; use one that the server returned")
+    return value
+
+
+def known_ids(values: Sequence[int], name: str) -> list[int]:
+    """Several ids that the server gave."""
+    return [known_id(value, name) for value in values]
+
+
+def after_id(value: int | None, name: str) -> int | None:
+    """An id to go on after, or None for the first page."""
+    return None if value is None else known_id(value, name)
+
+
+def zoned_time(value: datetime | None, name: str) -> datetime | None:
+    """A time with a time zone, or None."""
+    if value is not None and value.utcoffset() is None:
+        raise ArgumentError(
+            f"{name} is a datetime without a time zone; use datetime.now(timezone.utc) and the like"
+        )
+    return value
 
 
 def payloads(

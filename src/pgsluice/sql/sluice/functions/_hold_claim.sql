@@ -16,7 +16,7 @@ begin
     for no key update;
     if current_setting('transaction_isolation') <> 'read committed' then
         -- What this snapshot should see may have been emptied or copied since, see sluice._maintain_ledgers: then this fails.
-        perform from sluice.ledger as l for key share;
+        perform from sluice.ledger as l for share;
     end if;
     if v_claim.lease_until is not null then
         return v_claim;

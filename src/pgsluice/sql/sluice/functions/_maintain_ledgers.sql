@@ -13,7 +13,7 @@
  * Why is nothing lost? The lock is stronger than any other, and a transaction that has read or written a table keeps its lock on it to
  * the end. So when this one is granted,
  *
- * - no claim is under way, for it reads all ledgers; the newest one is the newest;
+ * - no claim is under way, for each reads both tables of claims; the newest one is the newest;
  * - no acknowledgement or renewal is: it has locked a claim's row. It either is committed and seen by the copy, which is a statement
  *   after the lock, or it has not begun, and will find the claim, and number its outcome, where the copy is;
  * - nobody has chosen a table and not yet written into it, but for whoever read the number of the ledger before, and waits at the

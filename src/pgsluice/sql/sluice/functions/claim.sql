@@ -1,4 +1,5 @@
 -- Under the lock of the group, and with a statement for each step, so that each sees what the holders of the lock before did.
+-- Called for every message: the statements of sluice._lock_group and sluice._last_claim stand here themselves.
 create or replace function sluice.claim(
     queue_name text, group_name text, qty integer default 1, lease interval default null, synchronous boolean default true
 )
@@ -12,7 +13,9 @@ set jit = off
 as $$
 declare
     v_ev_id_max constant bigint := 9223372036854775807; -- of a window that is exhausted
+    v_lock_class constant integer := 1936221042;
     v_group sluice.share_group;
+    v_is_first boolean;
     v_claim sluice.claim;
     v_step record;
     v_events pgq.event_template[];
@@ -27,11 +30,31 @@ begin
             message = format('a claim of %s events for %s', coalesce(qty::text, 'null'), coalesce(lease::text, 'the lease of the group')),
             hint = 'claim 1 event or more, for more than 0 and up to 100 years';
     end if;
-    v_group := sluice._lock_group(queue_name, group_name);
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform sluice._lock_group(queue_name, group_name); -- which says why not
+    end if;
+    select g.*
+    into v_group
+    from sluice.share_group as g
+    join pgq.queue as q on q.queue_id = g.queue_id
+    where q.queue_name = claim.queue_name and g.group_name = claim.group_name;
+    if not found then
+        perform sluice._require_group(queue_name, group_name);
+    elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then
+        perform sluice._wait_for_group(v_group);
+    end if;
     if not synchronous then
         perform set_config('synchronous_commit', 'off', true);
     end if;
-    v_claim := sluice._last_claim(v_group.group_id);
+    v_is_first := (select l.number from sluice.ledger as l) = 0;
+    if v_is_first then
+        select c.* into v_claim from sluice.claim_0 as c where c.group_id = v_group.group_id order by c.claim_id desc limit 1;
+    else
+        select c.* into v_claim from sluice.claim_1 as c where c.group_id = v_group.group_id order by c.claim_id desc limit 1;
+    end if;
+    if not found then
+        v_claim := sluice._last_claim(v_group.group_id); -- nothing of it was written since the last switch
+    end if;
     if v_claim.open_claim is null then
         -- It was dropped while this session waited. Perhaps there is another one by its name.
         if (sluice._require_group(queue_name, group_name)).group_id = v_group.group_id then
@@ -109,6 +132,9 @@ begin
             v_events := null;
         end if;
     end loop;
+    if v_claim.events + v_claim.redeliveries < qty then
+        perform pgq._admit_due(); -- of delayed events. They are the next claim's
+    end if;
     v_claim.claimed_at := clock_timestamp();
     if v_claim.claimed_at not between v_claim.moved_at and v_claim.moved_at + interval '1 second' then
         v_step := sluice._move_group(v_group, v_claim);
@@ -121,7 +147,7 @@ begin
     elsif not v_is_news then
         return;
     end if;
-    if (select l.number from sluice.ledger as l) = 0 then
+    if v_is_first then
         insert into sluice.claim_0 values (v_claim.*);
     else
         insert into sluice.claim_1 values (v_claim.*);

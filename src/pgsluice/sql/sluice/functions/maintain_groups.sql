@@ -84,8 +84,8 @@ begin
         if v_is_news or v_last.open_claim < v_last.claim_id or v_last.lease_until is not null then
             v_step := sluice._move_group(v_group, v_claim);
             v_claim := v_step.claim;
+            v_is_news := v_is_news or v_claim.open_claim > v_last.open_claim;
             if v_step.is_news then
-                v_is_news := true;
                 action := 'moved';
                 return next;
             end if;

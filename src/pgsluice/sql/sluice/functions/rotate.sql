@@ -26,7 +26,7 @@ begin
     perform pgq._maintain_retry();
     return query
         select m.log_name, null::integer, m.action,
-            coalesce(format('share group %s', m.group_name) || coalesce(': ' || m.reason, ''), m.reason, 'the ledgers of the share groups')
+            coalesce('share group ' || m.group_name || coalesce(': ' || m.reason, ''), 'share groups: ' || m.reason, 'share groups')
         from sluice.maintain_groups(rotate.queue_name) as m;
 end;
 $$;
