@@ -1,5 +1,5 @@
 -- A claim does not say which events it has, but where they are: a part of a window, and a stretch of the redeliveries. Neither ever
--- changes, so the answer is the same whenever it is asked.
+-- changes, so the answer is the same whenever it is asked. In a group with keys its events lie apart, and are written down.
 create or replace function sluice._claimed_events(i_group sluice.share_group, i_claim sluice.claim, i_ev_ids bigint[])
 returns setof sluice.redelivery
 language plpgsql
@@ -10,8 +10,19 @@ as $$
 declare
     v_columns constant text := 'select $1, null::timestamptz, null::bigint, null::bigint,
         e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4,
-        coalesce(e.ev_retry, 0), 0, 0, null::text from';
+        coalesce(e.ev_retry, 0), 0, 0, null::text, null::text, null::bigint from';
 begin
+    if i_group.key is not null then
+        return query
+            select e.group_id, null::timestamptz, null::bigint, null::bigint, e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data,
+                e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, e.redriven, e.attempts, e.deliveries, e.error, e.key, e.place
+            from sluice.key_event as e
+            where e.group_id = i_group.group_id
+              and e.claim_id = i_claim.claim_id
+              and (i_ev_ids is null or e.ev_id = any (i_ev_ids))
+            order by e.place;
+        return;
+    end if;
     return query
         select r.*
         from sluice.redelivery as r

@@ -55,6 +55,9 @@ begin
             hint = 'lease more than 0; max_attempts and max_deliveries 1 or more; backoff constant, linear or exponential; no time over 100 years; '
                 'when_waiting block, skip or park';
     end if;
+    if v_group.key is not null then
+        perform sluice._require_key(v_group.key);
+    end if;
     if v_group.dead_letter_log is not null then
         perform pgq._require_log(v_group.dead_letter_log);
     end if;

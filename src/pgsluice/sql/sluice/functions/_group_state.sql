@@ -5,7 +5,6 @@ create or replace function sluice._group_state(
     out lag_events bigint, out lag_s double precision, out leased bigint, out retrying bigint, out dead bigint
 )
 language plpgsql
-stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set jit = off
@@ -42,7 +41,7 @@ begin
     from sluice.redelivery as r
     where r.group_id = i_group.group_id
       and (r.due_at, r.redelivery_id) > (v_claim.upto_due, v_claim.upto_redelivery)
-      and r.look_at is null;
+      and r.ev_id is not null;
     -- And those of which the next claim will read.
     retrying := retrying + (
         select coalesce(sum(o.events), 0)
@@ -52,6 +51,12 @@ begin
           and o.outcome in ('retry', 'release')
           and not pg_visible_in_snapshot(o.outcome_txid, v_claim.mail_snapshot)
     );
+    if i_group.key is not null then
+        -- Claimed by nobody, and met already: they wait for their key.
+        select lag_events + coalesce(sum(t.waiting), 0), retrying + coalesce(sum(cardinality(t.returned)), 0)
+        into lag_events, retrying
+        from sluice._waiting_turns(i_group.group_id) as t;
+    end if;
     select count(*) into dead
     from sluice.dead_event as d
     where d.queue_name = i_queue_name and d.group_name = i_group.group_name;

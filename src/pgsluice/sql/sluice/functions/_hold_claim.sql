@@ -14,9 +14,13 @@ begin
     from sluice.claim as c
     where c.group_id = i_group.group_id and c.claim_id = i_claim_id
     for no key update;
-    if found and v_claim.lease_until is not null then
+    if current_setting('transaction_isolation') <> 'read committed' then
+        -- What this snapshot should see may have been emptied or copied since, see sluice._maintain_ledgers: then this fails.
+        perform from sluice.ledger as l for share;
+    end if;
+    if v_claim.lease_until is not null then
         return v_claim;
-    elsif not found and i_claim_id between 1 and (sluice._last_claim(i_group.group_id)).claim_id then
+    elsif v_claim.claim_id is null and i_claim_id between 1 and (sluice._last_claim(i_group.group_id)).claim_id then
         perform sluice._refuse_claim(i_group, i_claim_id);
     end if;
     raise exception using

@@ -66,6 +66,9 @@ begin
     v_outcome.outcome_at := clock_timestamp();
     perform sluice._redeliver(i_group, i_now, v_outcome);
     perform sluice._write_outcome(v_outcome);
+    if i_group.key is not null then
+        perform sluice._end_turns(i_group, i_now, i_claim_id, v_outcome.ev_ids, 0);
+    end if;
     return v_outcome.events;
 end;
 $$;

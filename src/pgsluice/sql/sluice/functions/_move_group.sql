@@ -44,7 +44,13 @@ begin
     end loop;
     if not v_is_found and v_claims < v_claims_max then
         claim.open_claim := claim.claim_id;
-        v_tick_id := case when claim.events = 0 and claim.upto_ev_id = 9223372036854775807 then claim.upto_tick else claim.after_tick end;
+    end if;
+    -- With keys, the events of claims are written down: of the log nothing is needed but the window.
+    if i_group.key is not null or not v_is_found and v_claims < v_claims_max then
+        v_tick_id := case
+            when claim.upto_ev_id = 9223372036854775807 and (claim.events = 0 or i_group.key is not null) then claim.upto_tick
+            else claim.after_tick
+        end;
     end if;
     -- There may be more of them: then the next claim goes on.
     claim.moved_at := case when v_claims < v_claims_max or v_is_found then clock_timestamp() else '-infinity' end;

@@ -39,6 +39,9 @@ begin
         if v_mail.outcome in ('retry', 'release') then
             perform sluice._redeliver(i_group, claim, v_mail);
         end if;
+        if i_group.key is not null then
+            perform sluice._end_turns(i_group, claim, v_mail.claim_id, v_mail.ev_ids, v_mail.outcome_no);
+        end if;
     end loop;
     claim.mail_snapshot := v_snapshot;
 end;

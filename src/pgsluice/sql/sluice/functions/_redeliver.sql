@@ -12,6 +12,7 @@ declare
     v_event sluice.redelivery;
     v_attempt integer := 1;
     v_delivery integer := 1;
+    v_again sluice.redelivery[] := '{}';
 begin
     select c.* into v_claim from sluice.claim as c where c.group_id = i_group.group_id and c.claim_id = i_outcome.claim_id;
     if i_outcome.outcome = 'release' then
@@ -31,6 +32,24 @@ begin
             v_event.deliveries := v_event.deliveries + 1;
             perform sluice._bury(i_group, i_outcome.claim_id, v_event, 'its lease ended', v_event.error);
         end loop;
+    end if;
+    if i_group.key is not null then
+        for v_event in
+            select e.*
+            from sluice._claimed_events(i_group, v_claim, i_outcome.ev_ids) as e
+            where i_outcome.outcome <> 'lapse'
+               or e.attempts + v_attempt < i_group.max_attempts and e.deliveries + 1 < i_group.max_deliveries
+        loop
+            v_event.attempts := v_event.attempts + v_attempt;
+            v_event.deliveries := v_event.deliveries + v_delivery;
+            v_event.error := coalesce(i_outcome.error, v_event.error);
+            v_event.due_at := i_outcome.outcome_at + coalesce(
+                i_outcome.delay, case when i_outcome.outcome = 'retry' then sluice._backoff(i_group, v_event.attempts) else '0' end
+            );
+            v_again := v_again || v_event;
+        end loop;
+        perform sluice._return_events(i_group, i_now, i_outcome, v_again);
+        return;
     end if;
     -- Never behind the last one that was read, nor before it in time: see sluice._write_redelivery.
     execute format(

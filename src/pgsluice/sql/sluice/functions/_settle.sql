@@ -47,6 +47,7 @@ begin
         ) as e;
         if v_dead is null then
             perform sluice._write_outcome(v_outcome);
+            return v_outcome.events + sluice._send_back(i_group, v_claim, v_outcome);
         else
             perform sluice._reject(i_group, v_claim, v_outcome, v_dead, coalesce(i_reason, 'too many attempts'));
             if v_again <> '{}' then
@@ -54,15 +55,17 @@ begin
                 v_outcome.ev_ids := v_again;
                 v_outcome.events := cardinality(v_again);
                 perform sluice._write_outcome(v_outcome);
+                v_outcome.events := v_outcome.events + sluice._send_back(i_group, v_claim, v_outcome);
+                return cardinality(v_dead) + v_outcome.events;
             end if;
-            return cardinality(v_dead) + cardinality(v_again);
+            return cardinality(v_dead);
         end if;
     elsif i_outcome = 'reject' then
         perform sluice._reject(i_group, v_claim, v_outcome, v_outcome.ev_ids, coalesce(i_reason, 'rejected'));
     else
         perform sluice._write_outcome(v_outcome);
     end if;
-    return v_outcome.events;
+    return v_outcome.events + case when i_outcome = 'release' then sluice._send_back(i_group, v_claim, v_outcome) else 0 end;
 end;
 $$;
 

@@ -98,13 +98,23 @@ begin
         v_step := sluice._look_at_leases(v_group, v_claim);
         v_is_busy := v_step.is_busy;
         v_is_news := v_is_news or v_step.is_news or v_is_busy; -- so that nobody looks at as many again
-        v_step := sluice._take_redeliveries(v_group, qty, v_step.claim);
+        if v_group.key is null then
+            v_step := sluice._take_redeliveries(v_group, qty, v_step.claim);
+        else
+            v_step := sluice._take_keyed_redeliveries(v_group, qty, v_step.claim);
+        end if;
         v_is_news := v_is_news or v_step.is_news;
         v_claim := v_step.claim;
         v_claim.look_at := sluice._next_look(v_claim, v_is_busy);
     end if;
     -- The next events of the window, by number. When it is exhausted, those of the next one, up to one that ends now.
     v_left := qty - v_claim.redeliveries;
+    if v_left > 0 and v_group.key is not null then
+        v_step := sluice._take_keyed_events(v_group, v_left, v_claim);
+        v_claim := v_step.claim;
+        v_is_news := v_is_news or v_step.is_news;
+        v_left := 0;
+    end if;
     while v_left > 0 and v_events is null
     loop
         if v_claim.upto_ev_id = v_ev_id_max then
@@ -122,6 +132,9 @@ begin
             v_events := null;
         end if;
     end loop;
+    if v_claim.events + v_claim.redeliveries < qty then
+        perform pgq._admit_due(); -- of delayed events. They are the next claim's
+    end if;
     v_claim.claimed_at := clock_timestamp();
     if v_claim.claimed_at not between v_claim.moved_at and v_claim.moved_at + interval '1 second' then
         v_step := sluice._move_group(v_group, v_claim);
@@ -140,6 +153,13 @@ begin
         insert into sluice.claim_1 values (v_claim.*);
     end if;
 
+    if v_group.key is not null then
+        return query
+            select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, e.attempts + 1, e.deliveries + 1, e.redriven, v_claim.lease_until,
+                e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
+            from sluice._claimed_events(v_group, v_claim, null) as e;
+        return;
+    end if;
     if v_claim.redeliveries > 0 then
         return query
             select v_claim.claim_id, r.ev_id, r.ev_time, r.ev_txid, r.attempts + 1, r.deliveries + 1, r.redriven, v_claim.lease_until,

@@ -6,7 +6,6 @@ create or replace function sluice.group_info(
     out lag_events bigint, out lag_s double precision, out leased bigint, out retrying bigint, out dead bigint
 )
 language plpgsql
-stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$

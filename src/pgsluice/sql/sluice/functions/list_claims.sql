@@ -1,10 +1,10 @@
+-- Not stable: with the snapshot of the caller's statement it could find the ledgers emptied, and not see the copy.
 create or replace function sluice.list_claims(
     queue_name text, group_name text,
     out claim_id bigint, out claimed_at timestamptz, out lease_until timestamptz, out events integer, out settled integer, out renewals integer
 )
 returns setof record
 language plpgsql
-stable
 security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off

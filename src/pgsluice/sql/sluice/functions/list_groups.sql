@@ -7,7 +7,6 @@ create or replace function sluice.list_groups(
 )
 returns setof record
 language plpgsql
-stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
