@@ -231,8 +231,8 @@ def summary(question: str, by_system: dict[str, list[float]]) -> dict[str, Any]:
     ours, *peers = medians
     return {
         "question": question,
-        "median": {name: round(median, 1) for name, median in medians.items()},
-        "all": {name: [round(rate, 1) for rate in rates] for name, rates in by_system.items()},
+        "median": {name: round(median, 3) for name, median in medians.items()},
+        "all": {name: [round(rate, 3) for rate in rates] for name, rates in by_system.items()},
         "ratio": {peer: round(medians[ours] / medians[peer], 3) for peer in peers},
     }
 
@@ -284,7 +284,7 @@ def table(report: dict[str, Any]) -> Table:
         shown.add_column(f"to {peer}", justify="right", style="bold", min_width=7)
     for result in report["results"]:
         cells = [
-            f"{result['median'][name]:,.0f}\n[dim]{min(rates):,.0f} to {max(rates):,.0f}"
+            f"{rounded(result['median'][name])}\n[dim]{rounded(min(rates))} to {rounded(max(rates))}"
             for name, rates in result["all"].items()
         ]
         ratios = (f"{result['ratio'][peer]:.2f}" for peer in peers)
@@ -294,6 +294,11 @@ def table(report: dict[str, Any]) -> Table:
             question += f"\n[dim]goal {result['goal']}: {reached}"
         shown.add_row(question, *cells, *ratios)
     return shown
+
+
+def rounded(rate: float) -> str:
+    """Whole, or with two digits where that would say too little."""
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2f}"
 
 
 def goals_table(reports: list[dict[str, Any]]) -> Table:

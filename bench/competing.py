@@ -47,7 +47,7 @@ class Competing(Protocol):
 class ShareGroup:
     """A share group of a log."""
 
-    schemas = ("pgq", "sluice")
+    schemas: tuple[str, ...] = ("pgq", "sluice")
 
     def __init__(self, name: str = NAME) -> None:
         self._name = name
@@ -115,7 +115,7 @@ class ShareGroup:
 class WorkQueue:
     """A queue of PGMQ."""
 
-    schemas = ("pgmq",)
+    schemas: tuple[str, ...] = ("pgmq",)
 
     def __init__(self) -> None:
         self._filled = 0

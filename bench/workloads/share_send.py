@@ -106,9 +106,10 @@ QUESTIONS = (
     Question("insert_events(100) to COPY", many(100)),
     Question("insert_events(10,000) to COPY", many(10_000)),
 )
+PLANNED = "which table is known only when it runs, so the INSERT is planned each time"
 GOALS = {
-    QUESTIONS[0].name: Goal(0.9),
-    QUESTIONS[1].name: Goal(0.9),
+    QUESTIONS[0].name: Goal(0.9, why_missed=PLANNED),
+    QUESTIONS[1].name: Goal(0.9, why_missed=PLANNED),
     QUESTIONS[2].name: Goal(0.7),
     QUESTIONS[3].name: Goal(0.7),
 }
