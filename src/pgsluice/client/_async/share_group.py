@@ -163,8 +163,8 @@ class AsyncShareGroup(AsyncDeadEvents):
         and have an exactly-once effect.
 
         Args:
-            claim: A claim_id, for all of the claim that is not settled yet; or events as `claim` returned them, all of
-                one claim. No events settle nothing.
+            claim: A claim_id, for all of the claim that is not settled yet, which costs least; or events as `claim`
+                returned them, all of one claim. No events settle nothing.
             outcome: `accept`: done. `release`: to be claimed again, as if it had not been. `retry`: to be claimed
                 again after a pause, and an attempt is counted; after the last one the event is dead. `reject`: dead.
             ev_ids: With a claim_id: only these events of the claim.
@@ -260,14 +260,14 @@ class AsyncShareGroup(AsyncDeadEvents):
         *,
         lease_s: float | None = None,
     ) -> datetime:
-        """Begin the lease of a claim anew.
+        """Hold a claim for longer; it also says that its consumer is there, so that a lapse counts as an attempt.
 
         Args:
             claim: A claim_id, or events of the claim; it is renewed as a whole.
-            lease_s: How long from now on, more than 0 seconds; None: the group's.
+            lease_s: How long from now on, more than 0 seconds; None: the group's. It is never made shorter.
 
         Returns:
-            When it ends now.
+            When the lease ends.
 
         Raises:
             LeaseLostError: The claim is settled, or has lapsed and was claimed again.
