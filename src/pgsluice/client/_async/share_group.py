@@ -179,8 +179,8 @@ class AsyncShareGroup(AsyncDeadEvents):
         Returns:
             How many events this call settled. Those that were settled before, with the same outcome, are not among
             them: to say it again after a lost reply is no error. But then what was written for them is there already:
-            who writes in the same transaction rolls back when it is fewer than it handled. In a group whose key blocks or
-            parks it may be more: after an event that comes again, the later ones of its key in the claim go back too.
+            who writes in the same transaction rolls back when it is fewer than it handled. In a group whose key blocks
+            or parks it may be more: behind an event that comes again, the later ones of its key in the claim go back.
 
         Raises:
             LeaseLostError: The claim has lapsed and was claimed again, or some of it is settled otherwise. Nothing was
