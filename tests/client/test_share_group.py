@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgsluice import ClaimedEvent, GroupInfo, NewEvent, OpenClaim
+from pgsluice import BlockedKey, ClaimedEvent, GroupInfo, NewEvent, OpenClaim
 from pgsluice.errors import (
     ArgumentError,
     ClaimNotFoundError,
@@ -245,6 +245,21 @@ def test_claims_that_are_not_settled_are_listed(group, claimed):
     assert (info.leased, info.lag_events, info.lag_s) == (2, 0, 0)
 
 
+def test_keys_are_listed_while_they_wait_and_unparked(clients, log_name):
+    group = clients.share_group(log_name, "g")
+    group.create(key="ev_extra1", when_waiting="park")
+    clients.log.insert_many(log_name, [NewEvent("t", item, ev_extra1="a") for item in "123"])
+    claimed = group.claim(2)
+
+    assert group.retry(claimed[0], delay_s=60) == 2
+    assert group.claim(3) == []
+    (key,) = group.list_blocked_keys()
+    assert (key.key, key.reason, key.waiting, key.ev_id) == ("a", "parked", 2, claimed[0].ev_id)
+    assert isinstance(key, BlockedKey)
+    assert (group.unpark_key("b"), group.unpark_key("a")) == (0, 3)
+    assert data(group.claim(3)) == ["1", "2", "3"]
+
+
 def when(group, position):
     claim = group.list_claims()[position]
     return claim.claimed_at, claim.lease_until
@@ -407,7 +422,9 @@ METHODS = {
     "retry": lambda group: group.retry(1),
     "reject": lambda group: group.reject(1, "broken"),
     "renew": lambda group: group.renew(1),
+    "list_blocked_keys": lambda group: group.list_blocked_keys(),
     "list_claims": lambda group: group.list_claims(),
+    "unpark_key": lambda group: group.unpark_key("a"),
 }
 
 

@@ -86,9 +86,9 @@ class ShareKeyMachine(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "main"):
-            self.main.execute("select pgq.drop_queue(%s, true)", (self.log,))
-            self.empty_the_ledgers()
-            self.main.close()
+            with self.main:
+                self.main.execute("select pgq.drop_queue(%s, true)", (self.log,))
+                self.empty_the_ledgers()
 
     def of_key(self, key):
         return [event for event in self.pending if event.key == key]
@@ -388,8 +388,8 @@ PLANTED = {
         "order by w.waiting_id desc",
     ),
     "a pause is not kept": (
-        "sluice._take_key(sluice.share_group,sluice.claim,text,integer,timestamp with time zone)",
-        "or v_turn.due_at > i_now",
+        "sluice._put_back(sluice.key_turn,sluice.redelivery[],timestamp with time zone)",
+        "i_turn.due_at := greatest(i_turn.due_at, i_due_at);",
         "",
     ),
     "nobody looks at a key whose turn is over": (

@@ -148,6 +148,8 @@ def test_every_parameter_is_cast_so_that_no_overload_is_ambiguous():
         accept(7),
         share_groups.renew("l", "g", 7, 30),
         share_groups.list_claims("l", "g"),
+        share_groups.list_blocked_keys("l", "g"),
+        share_groups.unpark_key("l", "g", "k"),
     ]
 
     for call in calls:

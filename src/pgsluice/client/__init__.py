@@ -12,7 +12,13 @@ from pgsluice.client._sync.event_log import EventLog
 from pgsluice.client._sync.share_group import ShareGroup
 from pgsluice.client._sync.table_queue import TableQueue
 from pgsluice.client._sync.work_queue import WorkQueue
-from pgsluice.client.group_records import ClaimedEvent, GroupInfo, GroupOptions, OpenClaim
+from pgsluice.client.group_records import (
+    BlockedKey,
+    ClaimedEvent,
+    GroupInfo,
+    GroupOptions,
+    OpenClaim,
+)
 from pgsluice.client.log_records import (
     BatchInfo,
     Capture,
@@ -58,6 +64,7 @@ __all__ = [
     "AsyncTableQueue",
     "AsyncWorkQueue",
     "BatchInfo",
+    "BlockedKey",
     "Capture",
     "ClaimOutcome",
     "ClaimedEvent",

@@ -109,6 +109,29 @@ class GroupInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockedKey:
+    """A key of a share group whose events wait.
+
+    Attributes:
+        key: The key.
+        since: Since when it has been so.
+        reason: `claimed`, a claim has events of it; `retrying`, one of its events is to come again; `parked`.
+        waiting: How many events wait behind that.
+        claim_id: The claim that has it; None unless it is claimed.
+        ev_id: The event that they wait for; None when it is claimed.
+        due_at: When that comes again; None unless it is retrying.
+    """
+
+    key: str
+    since: datetime
+    reason: Literal["claimed", "retrying", "parked"]
+    waiting: int
+    claim_id: int | None
+    ev_id: int | None
+    due_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class OpenClaim:
     """A claim of a share group that is not settled.
 

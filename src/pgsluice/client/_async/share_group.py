@@ -13,6 +13,7 @@ from pgsluice.client._async.dead_events import AsyncDeadEvents
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import share_groups
 from pgsluice.client.group_records import (
+    BlockedKey,
     ClaimedEvent,
     GroupInfo,
     GroupOptions,
@@ -68,7 +69,9 @@ class AsyncShareGroup(AsyncDeadEvents):
                 ev_data, such as `$.customer`. Events of one key are with one consumer at a time, in the order of the
                 log. None: no order.
             when_waiting: What becomes of a key of which an event waits to be retried: `block`, those behind it wait;
-                `skip`, they go first; `park`, they wait apart until somebody settles it. None: `block`.
+                `skip`, they go first; `park`, it and they are put aside as dead events until `unpark_key`, or until
+                they are sent again or purged. None: `block`. What comes again at once waits for nothing: it comes
+                before the later ones.
             **options: See `GroupOptions`.
 
         Returns:
@@ -176,7 +179,8 @@ class AsyncShareGroup(AsyncDeadEvents):
         Returns:
             How many events this call settled. Those that were settled before, with the same outcome, are not among
             them: to say it again after a lost reply is no error. But then what was written for them is there already:
-            who writes in the same transaction rolls back when it is fewer than it handled.
+            who writes in the same transaction rolls back when it is fewer than it handled. In a group whose key blocks
+            or parks it may be more: behind an event that comes again, the later ones of its key in the claim go back.
 
         Raises:
             LeaseLostError: The claim has lapsed and was claimed again, or some of it is settled otherwise. Nothing was
@@ -284,3 +288,27 @@ class AsyncShareGroup(AsyncDeadEvents):
         Source: `sluice.list_claims`.
         """
         return await self._runner.run(share_groups.list_claims(*self._name))
+
+    async def list_blocked_keys(self) -> list[BlockedKey]:
+        """Return the keys whose events wait, the longest first, as the last claim saw them.
+
+        Source: `sluice.list_blocked_keys`.
+        """
+        return await self._runner.run(share_groups.list_blocked_keys(*self._name))
+
+    async def unpark_key(self, key: str) -> int:
+        """Hand out the events of a parked key again, all of them, in the order of the log; attempts count anew.
+
+        Args:
+            key: As in `list_blocked_keys`.
+
+        Returns:
+            How many events were parked, 0 or more.
+
+        Raises:
+            GroupBusyError: A transaction that stays open has claimed; again when it has ended.
+            GroupStateError: The transaction is not READ COMMITTED.
+
+        Source: `sluice.unpark_key`.
+        """
+        return await self._runner.run(share_groups.unpark_key(*self._name, key))

@@ -10,6 +10,7 @@ from pgsluice.client.calls.arguments import is_bigint, point, seconds, whole
 from pgsluice.client.calls.call import Call, nothing, record, scalar
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.group_records import (
+    BlockedKey,
     ClaimedEvent,
     GroupInfo,
     GroupOptions,
@@ -130,6 +131,22 @@ def list_claims(queue_name: str, group_name: str) -> Call[list[OpenClaim]]:
         "select * from sluice.list_claims(%s::text, %s::text)",
         (queue_name, group_name),
         record(OpenClaim),
+    )
+
+
+def list_blocked_keys(queue_name: str, group_name: str) -> Call[list[BlockedKey]]:
+    return Call(
+        "select * from sluice.list_blocked_keys(%s::text, %s::text)",
+        (queue_name, group_name),
+        record(BlockedKey),
+    )
+
+
+def unpark_key(queue_name: str, group_name: str, key: str) -> Call[int]:
+    return Call(
+        "select sluice.unpark_key(%s::text, %s::text, %s::text)",
+        (queue_name, group_name, key),
+        scalar,
     )
 
 

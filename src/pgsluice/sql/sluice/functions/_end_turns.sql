@@ -29,7 +29,7 @@ begin
       and o.outcome <> 'renew'
       and (not o.is_mail or o.outcome_no <= i_outcome_no or pg_visible_in_snapshot(o.outcome_txid, i_now.mail_snapshot));
 
-    select array_agg(t)
+    select array_agg(t.turn)
     into v_turns
     from (
         select e.key
@@ -38,8 +38,14 @@ begin
         group by e.key
         having (i_ev_ids is null or bool_or(e.ev_id = any (i_ev_ids))) and (v_is_all or bool_and(e.ev_id = any (v_settled)))
     ) as k
-    cross join lateral sluice._last_turn(i_group.group_id, k.key) as t
-    where t.claim_id = i_claim_id;
+    cross join lateral (
+        select n as turn
+        from sluice.key_turn as n
+        where n.group_id = i_group.group_id and n.key = k.key
+        order by n.turn_id desc
+        limit 1
+    ) as t
+    where (t.turn).claim_id = i_claim_id;
     if v_turns is null then
         return;
     end if;

@@ -7,6 +7,7 @@ create or replace function sluice._sort_events(
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 as $$
 declare
@@ -28,10 +29,22 @@ begin
     from unnest(i_events) with ordinality as e (
         ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4, position
     );
-    select coalesce(array_agg(t), '{}')
+    -- As sluice._last_turn, for all of them.
+    select coalesce(
+        array_agg(
+            coalesce(t.turn, row(i_group.group_id, k.key, null, null, null, '-infinity', '{}'::bigint[], 0, 0)::sluice.key_turn)
+        ),
+        '{}'
+    )
     into v_turns
     from (select distinct e.key from unnest(v_events) as e where e.key is not null) as k
-    cross join lateral sluice._last_turn(i_group.group_id, k.key) as t;
+    left join lateral (
+        select n as turn
+        from sluice.key_turn as n
+        where n.group_id = i_group.group_id and n.key = k.key
+        order by n.turn_id desc
+        limit 1
+    ) as t on true;
     v_parked := sluice._parked_keys(i_group, array(select t.key from unnest(v_turns) as t));
     select coalesce(jsonb_object_agg(t.key, case when f.is_idle then 'park' else 'wait' end), '{}')
     into v_fate
