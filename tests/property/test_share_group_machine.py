@@ -633,12 +633,12 @@ PLANTED = {
     ),
     "numbers before the window are skipped": (
         LOG_FUNCTIONS,
-        "if i_after_ev_id < i_after_seq then",
+        "if coalesce(i_after_ev_id < i_after_seq, true) then",
         "if false then",
     ),
     "numbers behind the window are skipped": (
         LOG_FUNCTIONS,
-        "if cardinality(v_events) < i_qty and i_after_ev_id < 9223372036854775807 then",
+        "if cardinality(v_events) < i_qty and i_after_ev_id is distinct from 9223372036854775807 then",
         "if false then",
     ),
     "the last event of a claim is claimed again": (
