@@ -5,6 +5,7 @@ The window is what the second snapshot sees and the first does not; `event_<id>_
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -13,7 +14,6 @@ from support import rows, value
 from support_log import tick
 
 IDS = [n for n in range(2**32 - 20, 2**32 + 21) if n != 2**32]
-LOWEST = -(2**63)
 DEFINITION = """
 select ev_id from pgq.event_1
 where pg_visible_in_snapshot(ev_txid, %s) and not pg_visible_in_snapshot(ev_txid, %s)
@@ -67,7 +67,7 @@ def test_a_hundred_random_windows_give_what_the_definition_gives(connection, eve
         defined = [ev_id for (ev_id,) in rows(connection, DEFINITION, upto, after)]
         qty = chance.choice([1, 2, 3, 7, 1000])
         found: list[int] = []
-        place = LOWEST
+        place = None
         while part := rows(connection, NEXT, after, after_seq, upto, upto_seq, place, qty):
             ids = [ev_id for ev_id, _ in part]
             # More than were asked for only if they share the last number.
@@ -84,8 +84,8 @@ def test_windows_one_after_the_other_give_every_event_once(connection, events):
         snapshots = ["1:1:", *random_snapshots(chance, 6), f"{IDS[-1] + 1}:{IDS[-1] + 1}:"]
         found = [
             text
-            for after, upto in zip(snapshots, snapshots[1:], strict=False)
-            for _, text in rows(connection, NEXT, after, 0, upto, 100, LOWEST, 1000)
+            for after, upto in itertools.pairwise(snapshots)
+            for _, text in rows(connection, NEXT, after, 0, upto, 100, None, 1000)
         ]
 
         mine = rows(connection, "select ev_data from pgq.event_1 where ev_owner is distinct from 6")
@@ -132,7 +132,9 @@ def test_a_window_ends_at_the_first_tick_with_so_many_events(connection, log):
     after = value(connection, "select tick_snapshot::text from pgq.tick")
     ticks = []
     for _ in range(5):
-        connection.execute("select pgq.insert_event('changes', 't', 'd') from generate_series(1, 10)")
+        connection.execute(
+            "select pgq.insert_event('changes', 't', 'd') from generate_series(1, 10)"
+        )
         ticks.append(tick(connection))
 
     assert [window(connection, 1, after, n) for n in (1, 10, 11, 25, 50)] == [
