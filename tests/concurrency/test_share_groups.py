@@ -103,9 +103,9 @@ def test_the_second_claimer_waits_for_the_first_and_gets_what_follows(database, 
 def test_without_the_lock_the_key_refuses_the_second_claimer(database, connection, group):
     replace_in(
         connection,
-        LOCK,
-        "if not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id)",
-        "if false",
+        CLAIM,
+        "elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id)",
+        "elsif false",
     )
     # As if both had asked in the same microsecond.
     replace_in(connection, CLAIM, "extract(epoch from clock_timestamp())", "0")
@@ -118,9 +118,9 @@ def test_without_the_lock_the_key_refuses_the_second_claimer(database, connectio
 def test_without_lock_and_key_two_claimers_get_the_same_events(database, connection, group):
     replace_in(
         connection,
-        LOCK,
-        "if not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id)",
-        "if false",
+        CLAIM,
+        "elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id)",
+        "elsif false",
     )
     send(connection, *"ab")
     with database.connect(autocommit=False) as first, database.connect() as second:
@@ -277,7 +277,7 @@ def test_a_place_that_is_kept_outside_of_the_transaction_loses_the_events_of_a_k
     replace_in(
         connection,
         NEXT_WINDOW,
-        "claim.upto_ev_id := -9223372036854775808;",
+        "claim.upto_ev_id := null;",
         "claim.upto_ev_id := (select p.last_value from public.place as p);",
     )
 
