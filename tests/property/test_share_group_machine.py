@@ -598,8 +598,8 @@ def run(database, machine_seed, **options):
             machine,
             settings=settings(
                 **{
-                    "max_examples": 60,
-                    "stateful_step_count": 50,
+                    "max_examples": 40,
+                    "stateful_step_count": 40,
                     "deadline": None,
                     "database": None,
                     "print_blob": True,
