@@ -12,6 +12,7 @@ import os
 import random
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import ClassVar
 
 import psycopg
 import pytest
@@ -115,9 +116,7 @@ class Group:
             else:
                 for text in each.unsettled():
                     attempts, deliveries = each.events[text]
-                    self.comes_again(
-                        text, now, attempts + each.heard_of, deliveries, readable=True
-                    )
+                    self.comes_again(text, now, attempts + each.heard_of, deliveries, readable=True)
                 each.lapsed = True
 
 
@@ -134,8 +133,7 @@ def interval(hours: int | None) -> str | None:
 
 
 class ShareGroupMachine(RuleBasedStateMachine):
-    database = None
-    sessions: dict[str, psycopg.Connection] = {}
+    sessions: ClassVar[dict[str, psycopg.Connection]] = {}
 
     # The beginning and the end
 
@@ -367,11 +365,17 @@ class ShareGroupMachine(RuleBasedStateMachine):
         claims = sorted(self.groups[name].claims, reverse=True) if name in self.groups else []
         return claims[place % len(claims)] if claims else None
 
+    def refusal_of(self, call):
+        """The code of the error that a call ends with, with a transaction that is open kept whole."""
+        try:
+            with self.main.transaction():
+                call()
+        except psycopg.DatabaseError as error:
+            return error.sqlstate
+        return None
+
     def expect(self, sqlstate, call):
-        """Run a call that is to fail, with a transaction that is open kept whole."""
-        with pytest.raises(psycopg.Error) as caught, self.main.transaction():
-            call()
-        assert caught.value.sqlstate == sqlstate, caught.value
+        assert self.refusal_of(call) == sqlstate
 
     @rule(
         name=WHICH,
@@ -416,11 +420,9 @@ class ShareGroupMachine(RuleBasedStateMachine):
         lost = held.lapsed and (some is None or any(text not in held.settled for text in asked))
         if held.forgotten and not (lost or others):
             # What was said then is perhaps not known any more, and cannot be said again.
-            try:
-                with self.main.transaction():
-                    assert call() == 0
-            except psycopg.DatabaseError as error:
-                assert error.sqlstate == "SG002"
+            answers = []
+            assert self.refusal_of(lambda: answers.append(call())) in (None, "SG002")
+            assert answers in ([], [0])
             return
         if lost or others:
             self.expect("SG002", call)
@@ -596,8 +598,8 @@ def run(database, machine_seed, **options):
             machine,
             settings=settings(
                 **{
-                    "max_examples": 60,
-                    "stateful_step_count": 50,
+                    "max_examples": 40,
+                    "stateful_step_count": 40,
                     "deadline": None,
                     "database": None,
                     "print_blob": True,
@@ -633,12 +635,12 @@ PLANTED = {
     ),
     "numbers before the window are skipped": (
         LOG_FUNCTIONS,
-        "if i_after_ev_id < i_after_seq then",
+        "if coalesce(i_after_ev_id < i_after_seq, true) then",
         "if false then",
     ),
     "numbers behind the window are skipped": (
         LOG_FUNCTIONS,
-        "if cardinality(v_events) < i_qty and i_after_ev_id < 9223372036854775807 then",
+        "if cardinality(v_events) < i_qty and i_after_ev_id is distinct from 9223372036854775807 then",
         "if false then",
     ),
     "the last event of a claim is claimed again": (

@@ -127,9 +127,7 @@ def test_the_last_attempt_is_dead_at_once(connection, group):
         assert [event.attempt for event in events] == [number] * 2
         acknowledge(connection, events[0].claim_id, "retry", delay="0", error=f"error {number}")
 
-    assert dead(connection) == [
-        (n, "too many attempts", "error 5", 5, 5) for n in (1, 2)
-    ]
+    assert dead(connection) == [(n, "too many attempts", "error 5", 5, 5) for n in (1, 2)]
     assert claimed(connection) == []
     assert open_claims(connection) == {}
 
@@ -176,9 +174,7 @@ def test_leases_that_end_without_a_word_end_with_the_deliveries(connection, grou
 
 
 def test_a_rejected_event_is_dead_with_all_that_is_known(connection, group):
-    connection.execute(
-        "select pgq.insert_event('changes', 'type', 'data', 'x1', null, '', 'x4')"
-    )
+    connection.execute("select pgq.insert_event('changes', 'type', 'data', 'x1', null, '', 'x4')")
     (event,) = claim(connection)
 
     settled = acknowledge(
@@ -227,9 +223,7 @@ def test_a_log_takes_the_dead_where_the_group_says_so(connection, group):
     )
     (event,) = claim(connection, group="b")
 
-    acknowledge(
-        connection, event.claim_id, "reject", error="trace", reason="shape", group="b"
-    )
+    acknowledge(connection, event.claim_id, "reject", error="trace", reason="shape", group="b")
 
     ((ev_type, ev_data),) = rows(connection, "select ev_type, ev_data from pgq.event_2")
     said = json.loads(ev_data)
@@ -545,6 +539,8 @@ def test_long_ledgers_make_it_read_no_more_pages(connection, group, buffers):
         from (select max(claim_id) as claim_id from sluice.claim('changes', 'workers')) as c"""
     buffers(query)
     small = buffers(query)
-    connection.execute(f"do $$ begin for n in 1 .. 5000 loop perform 1 from ({query}) as q; end loop; end; $$")
+    connection.execute(
+        f"do $$ begin for n in 1 .. 5000 loop perform 1 from ({query}) as q; end loop; end; $$"
+    )
 
     assert buffers(query) <= 2 * small + 20

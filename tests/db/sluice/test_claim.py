@@ -40,18 +40,17 @@ def fill_ledgers(connection: psycopg.Connection, claims: int) -> None:
     """Claim and accept one event after the other, as often."""
     send_many(connection, claims)
     connection.execute(
-        """do $$
+        f"""do $$
         declare
             v_claim_id bigint;
         begin
-            for n in 1 .. %s
+            for n in 1 .. {claims}
             loop
                 select c.claim_id into v_claim_id from sluice.claim('changes', 'workers') as c;
                 perform sluice.acknowledge('changes', 'workers', v_claim_id);
             end loop;
         end;
         $$"""
-        % claims
     )
 
 
@@ -74,9 +73,7 @@ def test_one_event_is_the_default(connection, group):
 
 
 def test_an_event_comes_with_all_of_its_fields(connection, group):
-    connection.execute(
-        "select pgq.insert_event(%s, 'type', 'data', 'x1', null, '', 'x4')", (LOG,)
-    )
+    connection.execute("select pgq.insert_event(%s, 'type', 'data', 'x1', null, '', 'x4')", (LOG,))
     (stored,) = rows(connection, "select ev_id, ev_time, ev_txid::text::bigint from pgq.event_1")
 
     (event,) = claim(connection)
@@ -352,7 +349,11 @@ def test_what_is_unknown_is_named(connection, group):
 
 @pytest.mark.parametrize("arguments", ["null, 'workers'", "'changes', null"])
 def test_a_null_name_is_unknown(connection, group, arguments):
-    assert error_of(connection, f"select sluice.claim({arguments})")[0] in ("PQ001", "SG001", "22004")
+    assert error_of(connection, f"select sluice.claim({arguments})")[0] in (
+        "PQ001",
+        "SG001",
+        "22004",
+    )
 
 
 def test_a_consumer_that_is_no_group_has_no_claims(connection, group):

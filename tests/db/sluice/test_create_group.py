@@ -159,7 +159,9 @@ def test_or_behind_a_tick(connection, events, place, first):
 
 def test_or_at_a_time(connection, events):
     (time,) = rows(
-        connection, "select (tick_time + interval '1 microsecond')::text from pgq.tick where tick_id = %s", events[1]
+        connection,
+        "select (tick_time + interval '1 microsecond')::text from pgq.tick where tick_id = %s",
+        events[1],
     )[0]
     create_group(connection, "b", start={"time": time})
     create_group(connection, "c", start={"time": "2001-01-01T00:00:00Z"})
@@ -179,7 +181,8 @@ def test_a_tick_that_is_not_kept_is_refused(connection, events, start):
 
 
 @pytest.mark.parametrize(
-    "start", ["now", "", 5, [], {}, {"tick": "5"}, {"tick": None}, {"time": 5}, {"offset": 5}, True, None]
+    "start",
+    ["now", "", 5, [], {}, {"tick": "5"}, {"tick": None}, {"time": 5}, {"offset": 5}, True, None],
 )
 def test_any_other_start_is_refused(connection, log, start):
     error = refusal(connection, {"start": start})
@@ -319,7 +322,8 @@ def test_a_value_out_of_range_is_refused(connection, log, options, said):
 
 
 @pytest.mark.parametrize(
-    "options", [{"lease": "soon"}, {"max_attempts": "many"}, {"max_attempts": 1.5}, {"backoff_jitter": 5}]
+    "options",
+    [{"lease": "soon"}, {"max_attempts": "many"}, {"max_attempts": 1.5}, {"backoff_jitter": 5}],
 )
 def test_a_value_of_the_wrong_kind_is_refused(connection, log, options):
     assert refusal(connection, options).sqlstate.startswith("22")

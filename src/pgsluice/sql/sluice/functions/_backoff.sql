@@ -7,7 +7,7 @@ declare
     v_times double precision := case i_group.backoff
         when 'constant' then 1
         when 'linear' then i_attempts
-        when 'exponential' then power(2, least(i_attempts - 1, 1000))
+        when 'exponential' then power(2, least(i_attempts - 1, 100))
     end;
     v_pause interval := i_group.backoff_cap;
 begin
