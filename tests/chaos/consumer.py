@@ -1,4 +1,4 @@
-"""A consumer of a share group that writes down what it does: `python -m chaos.consumer URL HISTORY PROCESS SEED LEASE_S`.
+"""A consumer of a share group that writes down what it does: `python -m chaos.consumer URL HISTORY PROCESS SEED LEASE_S QTY_MAX WILDNESS`.
 
 What it makes of an event follows from the event's number, so that it is the same for every consumer: most are accepted, with
 a row in the table `effect` in the same transaction; some always fail, some are always rejected, some kill the consumer. It is
@@ -71,21 +71,31 @@ class SettledBeforeError(Exception):
 class Consumer:
     """One process; `run` ends when it is told to."""
 
-    def __init__(self, url: str, history: Path, process: str, seed: int, lease_s: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        history: Path,
+        process: str,
+        seed: int,
+        lease_s: float,
+        qty_max: int,
+        wildness: float,
+    ) -> None:
         self._url = url
         self._log = Log(history, process)
         self._process = process
         self._chance = random.Random(seed)
         self._lease_s = lease_s
-        self._is_wild = True
+        self._quantities = [qty for qty in (1, 5, 20, 100, 300) if qty <= qty_max]
+        self._wildness = wildness
         self._folder = history.parent
         self._session = connect(url)
         self._settlements = 0
 
     def run(self) -> None:
         while not (self._folder / "stop").exists():
-            if self._is_wild and (self._folder / "calm").exists():
-                self._is_wild = False
+            if self._wildness > 0 and (self._folder / "calm").exists():
+                self._wildness = 0
                 # What is left at the end are events that kill their consumers, and wait for their leases.
                 self._lease_s /= 2
             if self._session.closed:
@@ -97,7 +107,7 @@ class Consumer:
                 self._handle(held)
 
     def _wild(self, probability: float) -> bool:
-        return self._is_wild and self._chance.random() < probability
+        return self._chance.random() < probability * self._wildness
 
     def _reply_is_lost(self) -> bool:
         """Now and then the process dies at the worst of moments, or its session does."""
@@ -109,7 +119,7 @@ class Consumer:
         return False
 
     def _claim(self) -> Held | None:
-        qty = self._chance.choice([1, 5, 20, 100, 300])
+        qty = self._chance.choice(self._quantities)
         lease_s = self._lease_s * self._chance.choice([1, 1.5])
         synchronous = self._chance.random() < 0.5
         undone = self._wild(0.02)
@@ -234,6 +244,8 @@ class Consumer:
             else:
                 self._fail("settle", error.sqlstate)
             return True
+        if self._wild(0.1):
+            time.sleep(0.03)  # claims go on behind it
         try:
             self._session.execute("commit")
         except psycopg.Error as error:
@@ -298,5 +310,8 @@ class Consumer:
 
 
 if __name__ == "__main__":
-    url, history, process, seed, lease_s = sys.argv[1:]
-    Consumer(url, Path(history), process, int(seed), float(lease_s)).run()
+    url, history, process, seed, lease_s, qty_max, wildness = sys.argv[1:]
+    Consumer(
+        *(url, Path(history), process, int(seed)),
+        *(float(lease_s), int(qty_max), float(wildness)),
+    ).run()

@@ -1,4 +1,4 @@
-"""A producer that writes down what it sends: `python -m chaos.producer URL HISTORY PROCESS SEED COUNT RATE_PER_S`.
+"""A producer that writes down what it sends: `python -m chaos.producer URL HISTORY PROCESS SEED COUNT RATE_PER_S QTY_MAX`.
 
 It ends when it has sent so many events, those that nobody knows of among them, at about that rate.
 """
@@ -33,13 +33,20 @@ def insert(session: psycopg.Connection, values: list[str], how: str) -> None:
 
 
 def produce(
-    url: str, log: Log, process: str, chance: random.Random, count: int, rate_per_s: float
+    url: str,
+    log: Log,
+    process: str,
+    chance: random.Random,
+    count: int,
+    rate_per_s: float,
+    qty_max: int,
 ) -> None:
+    sizes = [size for size in (1, 3, 10, 30, 100) if size <= qty_max]
     session = connect(url)
     begun, named, sent = time.monotonic(), 0, 0
     while sent < count:
         time.sleep(max(0.0, begun + sent / rate_per_s - time.monotonic()))
-        size = min(count - sent, chance.choice([1, 3, 10, 30, 100]))
+        size = min(count - sent, chance.choice(sizes))
         values = [f"{process}-{named + n}" for n in range(size)]
         named += size
         how = "singly" if size < 10 else chance.choice(["at once", "at once", "by copy"])
@@ -73,6 +80,7 @@ def produce(
 
 
 if __name__ == "__main__":
-    url, history, process, seed, count, rate_per_s = sys.argv[1:]
+    url, history, process, seed, count, rate_per_s, qty_max = sys.argv[1:]
     log = Log(Path(history), process)
-    produce(url, log, process, random.Random(int(seed)), int(count), float(rate_per_s))
+    chance = random.Random(int(seed))
+    produce(url, log, process, chance, int(count), float(rate_per_s), int(qty_max))

@@ -34,6 +34,8 @@ class Plan:
     producers: int
     maintainers: int
     lease_s: float
+    qty_max: int
+    wildness: float
     crashes: int = 0
     drain_s: float = 120.0
     max_attempts: int = 4
@@ -127,7 +129,11 @@ class Run:
     def _start_consumer(self) -> subprocess.Popen[bytes]:
         self._names += 1
         seed = self._chance.randrange(2**31)
-        return self._start("consumer", f"c{self._names}", seed, self._plan.lease_s)
+        plan = self._plan
+        return self._start(
+            *("consumer", f"c{self._names}", seed),
+            *(plan.lease_s, plan.qty_max, plan.wildness),
+        )
 
     def _disturb(self, schedule: list[tuple[float, str, int]]) -> None:
         plan = self._plan
@@ -137,7 +143,7 @@ class Run:
         producers = [
             self._start(
                 *("producer", f"p{number}", self._chance.randrange(2**31)),
-                *(plan.messages // plan.producers, plan.rate_per_s / plan.producers),
+                *(plan.messages // plan.producers, plan.rate_per_s / plan.producers, plan.qty_max),
             )
             for number in range(plan.producers)
         ]

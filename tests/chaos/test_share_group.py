@@ -50,6 +50,8 @@ def test_nothing_is_lost_and_every_redelivery_is_explained(crashing_server, tmp_
         producers=4,
         maintainers=2,
         lease_s=2.0,
+        qty_max=300,
+        wildness=1,
         crashes=3,
         drain_s=120 + 2 * MESSAGES / RATE_PER_S,
     )
@@ -78,34 +80,35 @@ def test_nothing_is_lost_and_every_redelivery_is_explained(crashing_server, tmp_
         assert figures.get(what, 0) > 0, what
 
 
+CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
 UNSETTLED = "sluice._unsettled(sluice.share_group,sluice.claim,text,bigint[])"
 LOOK_AT_LEASE = "sluice._look_at_lease(sluice.share_group,sluice.claim,bigint)"
 REDELIVER = "sluice._redeliver(sluice.share_group,sluice.claim,sluice.outcome)"
-# What the checker must call it, and what is changed in which function.
+# What the checker may call it, and what is changed in which function.
 BUGS = {
     "claim without the lock": (
-        "overlap",
+        {"overlap"},
         (
-            "sluice._lock_group(text,text)",
-            "if not pg_try_advisory_xact_lock",
-            "if false and not pg_try_advisory_xact_lock",
+            CLAIM,
+            "elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then",
+            "elsif false then",
         ),
     ),
     "a window by number": (
-        "lost",
+        {"lost"},
         (
             "pgq._create_log_functions(integer)",
-            "if i_after_ev_id < i_after_seq then",
+            "if coalesce(i_after_ev_id < i_after_seq, true) then",
             "if false then",
         ),
     ),
     "acknowledge without the fence": (
-        "stale",
+        {"stale", "effect twice"},
         (UNSETTLED, "if v_other <> '{}' then", "if false then"),
         (UNSETTLED, "and o.outcome <> 'renew'", "and o.outcome not in ('renew', 'lapse')"),
     ),
     "a lapse that ignores outcomes": (
-        "again",
+        {"again"},
         (
             LOOK_AT_LEASE,
             "if v_count >= v_claim.events + v_claim.redeliveries then",
@@ -119,23 +122,23 @@ BUGS = {
         ),
     ),
     "a lapse that ignores renewals": (
-        "overlap",
+        {"overlap"},
         (LOOK_AT_LEASE, "elsif v_lease_until > clock_timestamp() then", "elsif false then"),
     ),
     "a lapse in silence that counts": (
-        "attempts",
+        {"attempts"},
         (REDELIVER, "v_attempt := found::integer", "v_attempt := 1"),
     ),
     "a retry that counts nothing": (
-        "attempts",
+        {"attempts"},
         (REDELIVER, "e.redriven, e.attempts + $4,", "e.redriven, e.attempts,"),
     ),
     "a retry that does not wait": (
-        "early",
+        {"early"},
         ("sluice._backoff(sluice.share_group,integer)", "return case", "return 0 * case"),
     ),
     "a retry that never ends": (
-        "again",
+        {"again"},
         (
             "sluice._settle(sluice.share_group,bigint,text,bigint[],interval,text,text)",
             "c.attempts + 1 >= i_group.max_attempts",
@@ -143,7 +146,7 @@ BUGS = {
         ),
     ),
     "a dead event that is written nowhere": (
-        "lost",
+        {"lost"},
         (
             "sluice._bury(sluice.share_group,bigint,sluice.redelivery,text,text)",
             "if not found then",
@@ -151,7 +154,7 @@ BUGS = {
         ),
     ),
     "outcomes read by the newest": (
-        "lost",
+        {"lost"},
         (
             "sluice._read_mail(sluice.share_group,sluice.claim)",
             "select late.txid",
@@ -162,9 +165,24 @@ BUGS = {
 
 
 def small_run(database, folder, seed):
-    """Four consumers and kills; events that are lost are not waited for."""
+    """Few processes and much disorder; events that are lost are not waited for."""
+    with database.connect() as connection:
+        # Time between what a claim reads and what it writes: with its lock that is harmless.
+        replace_in(
+            connection,
+            CLAIM,
+            "v_claim.claim_id := greatest(",
+            "perform pg_sleep(random() * 0.02); v_claim.claim_id := greatest(",
+        )
     plan = Plan(
-        *(seed, 1500, 300), consumers=4, producers=2, maintainers=1, lease_s=0.8, drain_s=6.0
+        *(seed, 1500, 400),
+        consumers=4,
+        producers=3,
+        maintainers=1,
+        lease_s=0.8,
+        qty_max=20,
+        wildness=3,
+        drain_s=6.0,
     )
     run = Run(database.url, folder, plan)
     return run, run.run()["violations"]
@@ -188,4 +206,4 @@ def test_a_small_run_finds_each_planted_bug(database_18, tmp_path, seed, bug):
 
     _, violations = small_run(database_18, tmp_path, seed)
 
-    assert found in {line.partition(":")[0] for line in violations}
+    assert found & {line.partition(":")[0] for line in violations}
