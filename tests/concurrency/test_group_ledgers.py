@@ -177,6 +177,24 @@ def test_a_claim_that_waited_goes_on_from_the_last_one(database, connection, hal
         maintainer.commit()
 
     assert result[0][1] == [3, 4]
+    assert claim(connection, 2)[1] == [5]
+
+
+def test_a_claim_that_waited_is_handed_out_again_when_it_does_not_look_again(
+    database, connection, halfway
+):
+    plant(
+        connection,
+        ("exit when v_is_first = ((select l.number from sluice.ledger as l) = 0);", "exit;"),
+        function="sluice.claim(text, text, integer, interval, boolean)",
+    )
+    _, maintainer = halfway
+    with database.connect() as consumer, in_background(claim, consumer, 2) as result:
+        wait_for_lock(connection, consumer)
+        maintainer.commit()
+
+    assert result[0][1] == [3, 4]
+    assert claim(connection, 2)[1] == [3, 4], "the planted bug must hand out events twice"
 
 
 def test_claims_go_astray_when_the_newest_is_not_kept(database, connection, group):

@@ -289,9 +289,7 @@ class ShareKeyMachine(RuleBasedStateMachine):
     def unpark(self, key):
         self.lapse()
         self.main.execute("select sluice.maintain_groups(%s)", (self.log,))
-        parked = value(
-            self.main, "select sluice.unpark_key(%s, 'workers', %s)", self.log, key
-        )
+        parked = value(self.main, "select sluice.unpark_key(%s, 'workers', %s)", self.log, key)
         assert (parked > 0) == (key in self.parked)
         if parked:
             self.parked.discard(key)

@@ -13,13 +13,15 @@
  * Why is nothing lost? The lock is stronger than any other, and a transaction that has read or written a table keeps its lock on it to
  * the end. So when this one is granted,
  *
- * - no claim is under way, for each reads both tables of claims; the newest one is the newest;
+ * - no claim is under way: it looks at which tables are the current ones, reads the newest claim there, and looks again; from then on
+ *   it has a lock that stands against this one. So the newest one is the newest, and is always in a current table, if the group has
+ *   any row there;
  * - no acknowledgement or renewal is: it has locked a claim's row. It either is committed and seen by the copy, which is a statement
  *   after the lock, or it has not begun, and will find the claim, and number its outcome, where the copy is;
- * - nobody has chosen a table and not yet written into it, but for whoever read the number of the ledger before, and waits at the
- *   door. Its row then lies in a table that is not the current one. Where a row lies means nothing: all are read from both, until
- *   the next turn takes it along. Outcomes go to where their claim is, and are taken along with it, so the key on their number
- *   holds.
+ * - nobody else has chosen a table and not yet written into it, but for the first row of a group that is being created: it may come
+ *   to lie in a table that is not current. There it is found as long as it is the only one, until the next turn takes it along.
+ *   Redeliveries are read from both tables. Outcomes go to where their claim is, and are taken along with it, so the key on their
+ *   number holds.
  *
  * Unread mail stays unread: the copy has the transaction that wrote it, by which it is read.
  *

@@ -11,8 +11,7 @@ begin
     select g.*
     into v_group
     from sluice.share_group as g
-    join pgq.queue as q on q.queue_id = g.queue_id
-    where q.queue_name = _require_group.queue_name
+    where g.queue_name = _require_group.queue_name
       and g.group_name = _require_group.group_name;
     if not found then
         perform pgq._require_log(queue_name);

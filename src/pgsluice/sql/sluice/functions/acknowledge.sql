@@ -24,8 +24,7 @@ begin
         select g.group_id, g.key is not null
         into v_group_id, v_is_keyed
         from sluice.share_group as g
-        join pgq.queue as q on q.queue_id = g.queue_id
-        where q.queue_name = acknowledge.queue_name and g.group_name = acknowledge.group_name;
+        where g.queue_name = acknowledge.queue_name and g.group_name = acknowledge.group_name;
         select c.events + c.redeliveries
         into v_events
         from sluice.claim_0 as c

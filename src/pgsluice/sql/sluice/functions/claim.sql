@@ -36,8 +36,7 @@ begin
     select g.*
     into v_group
     from sluice.share_group as g
-    join pgq.queue as q on q.queue_id = g.queue_id
-    where q.queue_name = claim.queue_name and g.group_name = claim.group_name;
+    where g.queue_name = claim.queue_name and g.group_name = claim.group_name;
     if not found then
         perform sluice._require_group(queue_name, group_name);
     elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then
@@ -46,13 +45,18 @@ begin
     if not synchronous then
         perform set_config('synchronous_commit', 'off', true);
     end if;
-    v_is_first := (select l.number from sluice.ledger as l) = 0;
-    if v_is_first then
-        select c.* into v_claim from sluice.claim_0 as c where c.group_id = v_group.group_id order by c.claim_id desc limit 1;
-    else
-        select c.* into v_claim from sluice.claim_1 as c where c.group_id = v_group.group_id order by c.claim_id desc limit 1;
-    end if;
-    if not found then
+    loop
+        v_is_first := (select l.number from sluice.ledger as l) = 0;
+        if v_is_first then
+            select c.* into v_claim from sluice.claim_0 as c where c.group_id = v_group.group_id order by c.claim_id desc limit 1;
+        else
+            select c.* into v_claim from sluice.claim_1 as c where c.group_id = v_group.group_id order by c.claim_id desc limit 1;
+        end if;
+        -- Asked again: it may have waited for its lock on the table while that was emptied. From here on it is not, and so the newest
+        -- claim of a group is always where the next one looks.
+        exit when v_is_first = ((select l.number from sluice.ledger as l) = 0);
+    end loop;
+    if v_claim.claim_id is null then
         v_claim := sluice._last_claim(v_group.group_id); -- nothing of it was written since the last switch
     end if;
     if v_claim.open_claim is null then

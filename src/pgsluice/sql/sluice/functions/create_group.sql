@@ -40,6 +40,7 @@ begin
 
     v_group := v_wanted;
     v_group.queue_id := v_queue.queue_id;
+    v_group.queue_name := queue_name;
     v_group.group_name := group_name;
     v_group.created_at := clock_timestamp();
     perform pgq._prepare_claims(v_queue.queue_id);

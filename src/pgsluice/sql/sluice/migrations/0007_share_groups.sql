@@ -4,6 +4,7 @@ create table sluice.share_group (
     queue_id integer not null references pgq.queue (queue_id) on delete cascade,
     sub_key integer not null unique references pgq.subscriber (sub_key) on delete cascade,
     owner integer not null,
+    queue_name text not null,
     group_name text not null,
     lease interval not null default '30 seconds' check (lease > '0'),
     max_attempts integer not null default 5 check (max_attempts >= 1),
@@ -17,9 +18,10 @@ create table sluice.share_group (
     when_waiting text not null default 'block' check (when_waiting in ('block', 'skip', 'park')),
     lost text,
     created_at timestamptz not null default clock_timestamp(),
-    constraint share_group_name_key unique (queue_id, group_name)
+    constraint share_group_name_key unique (queue_name, group_name)
 );
 comment on table sluice.share_group is 'One row per share group of a log, with its settings; it hardly ever changes.';
+comment on column sluice.share_group.queue_name is 'That of the log, which never changes: each claim looks the group up by both names.';
 comment on column sluice.share_group.sub_key is 'The group as a consumer of the log: rotation waits for its position.';
 comment on column sluice.share_group.owner is 'Whose events it sees beside those of everybody: the sub_id of that consumer.';
 comment on column sluice.share_group.max_deliveries is
