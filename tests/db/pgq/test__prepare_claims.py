@@ -1,49 +1,35 @@
-"""pgq._prepare_claims: the indexes of a log that has share groups."""
+import psycopg
+import pytest
 
-from __future__ import annotations
+from support import value
 
-from support import rows, value
-from support_log import consume_all, tick
-
-INDEXES = """select c.relname, pg_get_indexdef(i.indexrelid)
-    from pg_index as i
-    join pg_class as c on c.oid = i.indrelid
-    where c.relname ~ '^event_1(_[0-9]+)?$' order by 1, 2"""
+CALL = "select pgq._prepare_claims(1)"
 
 
-def columns(connection) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for table, definition in rows(connection, INDEXES):
-        found.setdefault(table, []).append(definition.partition("btree ")[2])
-    return found
+def test_a_log_gets_the_indexes_of_claims_once_and_its_new_segments_with_it(connection, log):
+    assert value(connection, CALL) is True
+    assert value(connection, CALL) is False
+    connection.execute("select pgq._create_segment(1, 3)")
+
+    indexes = dict(
+        connection.execute(
+            "select indexname, regexp_replace(indexdef, '.*USING ', '') from pg_indexes "
+            "where schemaname = 'pgq' and tablename ~ '^event_1(_[0-9])?$'"
+        ).fetchall()
+    )
+    tables = ["event_1", "event_1_0", "event_1_1", "event_1_2", "event_1_3"]
+    assert indexes == {f"{t}_id_idx": "btree (ev_id)" for t in tables} | {
+        f"{t}_txid_idx": "btree (ev_txid, ev_id)" for t in tables
+    }
 
 
-def test_a_log_without_groups_pays_for_one_index(connection, log):
-    assert set(map(tuple, columns(connection).values())) == {("(ev_txid)",)}
+def test_who_has_written_and_stays_open_is_not_waited_for_long(database, connection, log):
+    with database.connect(autocommit=False) as writer:
+        writer.execute("select pgq.insert_event('changes', 't', 'd')")
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute(CALL)
+        writer.rollback()
 
-
-def test_it_makes_them_once_on_the_parent_and_every_segment(connection, log):
-    query = "select pgq._prepare_claims(1)"
-    before = columns(connection)
-
-    assert [value(connection, query) for _ in range(2)] == [True, False]
-
-    after = columns(connection)
-    assert after.keys() == before.keys()
-    assert set(map(tuple, after.values())) == {("(ev_id)", "(ev_txid, ev_id)")}
-
-
-def test_a_new_segment_has_them(connection, log):
-    connection.execute("select pgq._prepare_claims(1)")
-
-    connection.execute("select pgq._create_segment(1, 7)")
-
-    assert columns(connection)["event_1_7"] == ["(ev_id)", "(ev_txid, ev_id)"]
-
-
-def test_the_batches_of_the_consumers_go_on(connection, log, consumer):
-    connection.execute("select pgq.insert_event('changes', 't', 'd') from generate_series(1, 5)")
-    connection.execute("select pgq._prepare_claims(1)")
-    tick(connection)
-
-    assert consume_all(connection) == [[1, 2, 3, 4, 5]]
+    assert caught.value.sqlstate == "SG005"
+    assert caught.value.diag.message_hint == "try again when it has ended"
+    assert value(connection, CALL) is True

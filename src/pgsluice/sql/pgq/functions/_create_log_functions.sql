@@ -227,7 +227,9 @@ begin
     loop
         execute format(
             'create or replace function pgq.%I(%s) returns %s language plpgsql stable %s as %L',
-            v_function.name, v_function.arguments, v_function.result, v_settings,
+            v_function.name, v_function.arguments, v_function.result,
+            -- The rows of a window come in the order of an index: sorting them would read them all.
+            v_settings || case when v_function.name = v_events || '_next' then ' set enable_sort = off set jit = off' else '' end,
             format(v_function.body, v_ticks, v_events, v_events || '_outside', v_columns)
         );
         execute format('comment on function pgq.%I is %L', v_function.name, v_function.comment);

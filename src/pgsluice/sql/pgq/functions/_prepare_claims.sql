@@ -2,13 +2,15 @@
  * The two indexes that claims need: by number, in which they take events, and by transaction and number, which finds the few events
  * whose numbers are out of the order of their transactions. The second takes the place of the one by transaction alone.
  *
- * Only the logs of share groups have them: an index more is a tenth of the time of an insert. While they are built nobody inserts.
+ * Only the logs of share groups have them: an index more is a tenth of the time of an insert. While they are built nobody inserts, so
+ * it does not wait for long for who has inserted and stays open: all who come after it would wait too.
  */
 create or replace function pgq._prepare_claims(i_queue_id integer)
 returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set lock_timeout = '2s'
 as $$
 declare
     v_parent text := format('event_%s', i_queue_id);
@@ -28,6 +30,12 @@ begin
         execute format('create index %I on pgq.%I (ev_id)', v_table || '_id_idx', v_table);
     end loop;
     return true;
+exception
+    when lock_not_available then
+        raise exception using
+            errcode = 'SG005',
+            message = 'the indexes for share groups cannot be built now: a transaction that wrote to the log stays open',
+            hint = 'try again when it has ended';
 end;
 $$;
 

@@ -46,6 +46,8 @@ begin
         when v_group.backoff not in ('constant', 'linear', 'exponential') then format('a backoff %L', v_group.backoff)
         when v_group.backoff_base not between '0' and '100 years' then format('a backoff_base of %s', v_group.backoff_base)
         when v_group.backoff_cap not between '0' and '100 years' then format('a backoff_cap of %s', v_group.backoff_cap)
+        -- Its dead events would come to it again, and die again.
+        when v_group.dead_letter_log = v_group.queue_name then 'its own log as dead_letter_log'
         when v_group.when_waiting not in ('block', 'skip', 'park') then format('when_waiting %L', v_group.when_waiting)
     end;
     if v_wrong is not null then
@@ -53,7 +55,7 @@ begin
             errcode = '22023',
             message = format('a share group cannot have %s', v_wrong),
             hint = 'lease more than 0; max_attempts and max_deliveries 1 or more; backoff constant, linear or exponential; no time over 100 years; '
-                'when_waiting block, skip or park';
+                'when_waiting block, skip or park; dead_letter_log another log';
     end if;
     if v_group.key is not null then
         perform sluice._require_key(v_group.key);

@@ -21,6 +21,7 @@ begin
     -- As for a registration, and one creation at a time.
     select q.* into v_queue from pgq.queue as q where q.queue_name = create_group.queue_name for no key update;
     select g.* into v_group from sluice.share_group as g where g.queue_id = v_queue.queue_id and g.group_name = create_group.group_name;
+    v_group.queue_name := queue_name;
     v_wanted := sluice._group_settings(v_group, options);
     if found then
         select o.name into v_other
@@ -40,7 +41,6 @@ begin
 
     v_group := v_wanted;
     v_group.queue_id := v_queue.queue_id;
-    v_group.queue_name := queue_name;
     v_group.group_name := group_name;
     v_group.created_at := clock_timestamp();
     perform pgq._prepare_claims(v_queue.queue_id);
