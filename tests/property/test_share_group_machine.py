@@ -262,6 +262,16 @@ class ShareGroupMachine(RuleBasedStateMachine):
         self.ended(self.senders_id(who), commit)
         self.sessions[who].execute("commit" if commit else "rollback")
 
+    @precondition(lambda self: not self.open_transaction("first"))
+    @rule(name=WHICH)
+    def an_event_is_committed_when_later_ones_are_claimed(self, name):
+        """What is rare by chance, and what the windows are for."""
+        self.a_sender_begins_or_ends("first", True)
+        self.send("first", 1)
+        self.send("main", 1)
+        self.claim(name, 50, None)
+        self.a_sender_begins_or_ends("first", True)
+
     def senders_id(self, who):
         return value(self.sessions[who], "select pg_current_xact_id()::text::bigint")
 
@@ -729,6 +739,7 @@ def test_a_planted_bug_is_found(database_18, machine_seed, bug):
             database_18,
             machine_seed,
             max_examples=1000,
+            stateful_step_count=60,
             phases=[Phase.generate],
             report_multiple_bugs=False,
         )
