@@ -216,7 +216,8 @@ class Run:
                 'attempts', attempts, 'deliveries', deliveries, 'reason', reason, 'error', error)
             from sluice.dead_event""",
         )
-        self.events_kept = value(session, "select count(*) from pgq.event_template")
+        table = value(session, "select queue_data_pfx from pgq.queue")
+        self.events_kept = value(session, f"select count(*) from {table}")
         snapshot = {
             "effects": rows(session, "select settlement, claim_id, ev_id, value from effect"),
             "dead": [row for (row,) in dead],
