@@ -52,20 +52,21 @@ GOALS = {
     for question in QUESTIONS
     if question.log != "empty"
 }
-_claimed: dict[str, ShareGroup] = {}
+_groups: dict[tuple[str, bool], ShareGroup] = {}  # by log, and whether it has anything to claim
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question; its log is filled the first time and kept.
+    """Ask one question; its log is filled by the first one that needs it, and kept.
 
     Returns:
         Claims a second, from the median claim.
     """
     session = place.connection
     session.prepare_threshold = 1
-    if question.name not in _claimed:
-        _claimed[question.name] = filled(session, question, f"log_{len(_claimed)}")
-    group = _claimed[question.name]
+    key = (question.log, question.qty > 0)
+    if key not in _groups:
+        _groups[key] = filled(session, question, f"log_{len(_groups)}")
+    group = _groups[key]
     times = []
     for _ in range(CLAIMS):
         begin = time.perf_counter()
