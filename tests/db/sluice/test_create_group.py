@@ -123,7 +123,9 @@ def test_what_is_being_written_when_it_begins_comes(database, connection, events
     assert take_all(connection) == [9]
 
 
-def test_only_the_first_group_of_a_log_waits_for_its_writers_and_not_for_long(database, connection, events):
+def test_only_the_first_group_of_a_log_waits_for_its_writers_and_not_for_long(
+    database, connection, events
+):
     with database.connect(autocommit=False) as writer:
         send(writer, "c")
         assert error_of(connection, CALL, "{}")[0] == "SG005"

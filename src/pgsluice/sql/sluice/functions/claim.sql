@@ -23,6 +23,8 @@ declare
     v_is_busy boolean;
     v_is_last boolean := false;
     v_left integer;
+    v_is_settled boolean;
+    v_upto_tick bigint;
 begin
     if qty is null or qty < 1 or lease <= '0' or lease > '100 years' then
         raise exception using
@@ -73,6 +75,9 @@ begin
     elsif v_group.lost is not null then
         perform pgq._refuse_lost(v_group.sub_key, v_group.lost);
     end if;
+    -- May the group have anything to move past? Not if nothing is open, and until a tick comes.
+    v_is_settled := v_claim.events + v_claim.redeliveries = 0 and v_claim.open_claim = v_claim.claim_id;
+    v_upto_tick := v_claim.upto_tick;
     -- Never a number again that a consumer may have, not even of a claim that a crash or a rollback undid: it would settle another one's events.
     v_claim.claim_id := greatest(v_claim.claim_id + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
     v_claim.lease_until := null;
@@ -127,6 +132,10 @@ begin
             v_is_last := v_step.is_last;
         end if;
         v_claim.from_ev_id := v_claim.upto_ev_id;
+        if v_is_last and v_claim.upto_snapshot::text = v_claim.after_snapshot::text then
+            v_claim.upto_ev_id := v_ev_id_max;
+            exit; -- nobody has committed anything since
+        end if;
         execute format('select pgq.event_%s_next($1, $2, $3, $4, $5, $6, $7)', v_group.queue_id)
         using v_claim.after_snapshot, v_claim.after_seq, v_claim.upto_snapshot, v_claim.upto_seq, v_claim.from_ev_id, v_group.owner, v_left
         into v_events;
@@ -140,10 +149,12 @@ begin
         perform pgq._admit_due(); -- of delayed events. They are the next claim's
     end if;
     v_claim.claimed_at := clock_timestamp();
-    if v_claim.claimed_at not between v_claim.moved_at and v_claim.moved_at + interval '1 second' then
+    if v_claim.claimed_at not between v_claim.moved_at and v_claim.moved_at + interval '1 second'
+        and not (v_is_settled and v_claim.events + v_claim.redeliveries = 0 and v_claim.upto_tick = v_upto_tick)
+    then
         v_step := sluice._move_group(v_group, v_claim);
+        v_is_news := v_is_news or v_step.is_news or (v_step.claim).open_claim > v_claim.open_claim;
         v_claim := v_step.claim;
-        v_is_news := v_is_news or v_step.is_news;
     end if;
     if v_claim.events + v_claim.redeliveries > 0 then
         v_claim.lease_until := v_claim.claimed_at + coalesce(claim.lease, v_group.lease);
