@@ -24,7 +24,7 @@ demo: .venv/.package ## run the whole system on real work and check every row
 	$(BIN)/pgsluice demo $(ARGS)
 
 test: .venv/.dev ## run every test, on every PostgreSQL at hand
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/ruff format --check --quiet .

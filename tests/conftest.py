@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import signal
 import subprocess
@@ -59,11 +58,6 @@ def make_server(version: str, folder: Path, *, tcp: bool = False) -> EmbeddedSer
     if version == "15":
         return EmbeddedServer(folder / "pg15", bin_dir=DEBIAN_15, options=FAST, tcp=tcp)
     return EmbeddedServer(folder / f"pg{version}", version=int(version), options=FAST, tcp=tcp)
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores: tests wait for servers and processes about as much as they compute."""
-    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
