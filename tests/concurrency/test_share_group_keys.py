@@ -242,13 +242,17 @@ def test_the_judge_sees_a_planted_bug(database_18, tmp_path, bug):
         )
         replace_in(connection, *PLANTED[bug])
 
-        # Where consumers fail over it, it is seen too.
-        try:
-            sent = run(database_18, connection, tmp_path, keys=4, deadline_s=10)
-        except AssertionError:
-            return
-
-    assert judge(read(tmp_path), sent, in_order=True) != []
+        # A race is not lost every time. Where consumers fail over it, it is seen too.
+        for seed in range(1, 6):
+            folder = tmp_path / str(seed)
+            folder.mkdir()
+            try:
+                sent = run(database_18, connection, folder, keys=4, seed=seed, deadline_s=10)
+            except AssertionError:
+                return
+            if judge(read(folder), sent, in_order=True):
+                return
+    pytest.fail("five runs without a finding")
 
 
 # The judge itself
