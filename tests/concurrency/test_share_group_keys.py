@@ -20,7 +20,7 @@ from support_key_history import judge, read
 from support_share_groups import GROUP, LOG, acknowledge, let_pass
 from support_share_keys import blocked, claimed_keys, make_keyed, send_keys
 
-LOCK = "sluice._lock_group(text,text)"
+CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
 SORT = "sluice._sort_events(sluice.share_group,integer,sluice.claim,pgq.event_template[])"
 TURNS = "sluice._end_turns(sluice.share_group,sluice.claim,bigint,bigint[],integer)"
 BACK = "sluice._put_back(sluice.key_turn,sluice.redelivery[],timestamp with time zone)"
@@ -209,20 +209,15 @@ def test_consumers_that_are_killed_keep_exclusivity_and_order(database_18, tmp_p
 
 PLANTED = {
     "a claim does not lock the group": (
-        LOCK,
-        "if not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then",
-        "if false then",
+        CLAIM,
+        "elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then",
+        "elsif false then",
     ),
     "a key that is claimed is free": (SORT, "and t.claim_id is null as is_idle", "as is_idle"),
     "a turn ends with the first event": (
         TURNS,
         "bool_and(e.ev_id = any (v_settled))",
         "bool_or(e.ev_id = any (v_settled))",
-    ),
-    "later events stay in the claim": (
-        "sluice._send_back(sluice.share_group,sluice.claim,sluice.outcome)",
-        "if v_behind is null then",
-        "if true then",
     ),
     "what comes again comes in another order": (BACK, "order by w.place", "order by w.place desc"),
     "nobody looks at a key whose turn is over": (

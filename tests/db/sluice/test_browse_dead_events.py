@@ -19,6 +19,7 @@ def test_a_dead_event_is_kept_with_all_that_is_known(dead):
         "dead_event_id": 1, "queue_name": "events", "group_name": "g", "ev_id": 1, "ev_type": "odd", "ev_data": "1",
         "ev_extra1": "x", "ev_extra2": None, "ev_extra3": None, "ev_extra4": "z",
         "redriven": 0, "attempts": 1, "deliveries": 1, "reason": "bad", "error": "trace",
+        "ev_key": None, "ev_place": None,
     }  # fmt: skip
 
 

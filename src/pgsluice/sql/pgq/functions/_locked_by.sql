@@ -16,7 +16,7 @@ $$;
 comment on function pgq._locked_by(oid[]) is
     'Which other sessions have a lock on any of these tables, in words; null when none has.';
 revoke execute on function pgq._locked_by(oid[]) from public;
-grant execute on function pgq._locked_by(oid[]) to pgq_admin, sluice_admin;
+grant execute on function pgq._locked_by(oid[]) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 
 create or replace function pgq._locked_by(i_queue_id integer, i_number integer)
 returns text
