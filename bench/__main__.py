@@ -36,9 +36,15 @@ from bench.workloads import (
     notify,
     read_invisible,
     send_read,
+    share_backlog,
+    share_claim,
+    share_held,
+    share_latency,
+    share_send,
+    share_wal,
 )
 from pgsluice.embedded import EmbeddedServer
-from pgsluice.errors import SluiceError
+from pgsluice.errors import ConfigurationError, SluiceError
 
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS = {
@@ -53,6 +59,12 @@ WORKLOADS = {
     "log_consume": log_consume,
     "log_latency": log_latency,
     "log_held": log_held,
+    "share_claim": share_claim,
+    "share_send": share_send,
+    "share_latency": share_latency,
+    "share_backlog": share_backlog,
+    "share_wal": share_wal,
+    "share_held": share_held,
 }
 SETTINGS = ("server_version", "synchronous_commit", "fsync", "shared_buffers", "wal_level")
 
@@ -66,14 +78,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--workload",
-        choices=[*WORKLOADS, "all"],
+        choices=[*WORKLOADS, "share", "all"],
         default="send_read",
-        help="which question (default send_read); all takes about an hour",
+        help="which question (default send_read); share: those about share groups; all takes about two hours",
     )
     parser.add_argument(
         "--repeats",
         type=int,
-        help="measurements of each (default 5; held_snapshot and log_held take minutes each, and 1)",
+        help="measurements of each (default 5; those that take minutes each: 1)",
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="another size for a workload that has one of this name: "
+        + ", ".join(
+            f"{option}={number:,} ({name})"
+            for name, workload in WORKLOADS.items()
+            for option, number in getattr(workload, "OPTIONS", {}).items()
+        ),
     )
     parser.add_argument(
         "--synchronous-commit",
@@ -85,16 +109,47 @@ def main() -> int:
     arguments = parser.parse_args()
     console = Console()
     try:
-        for workload in WORKLOADS if arguments.workload == "all" else [arguments.workload]:
+        set_options(arguments.option)
+        reports = []
+        for workload in chosen(arguments.workload):
             repeats = arguments.repeats or getattr(WORKLOADS[workload], "REPEATS", 5)
             contestants = getattr(WORKLOADS[workload], "SYSTEMS", None) or systems()
             report = run(contestants, workload, repeats, arguments.synchronous_commit)
             console.print(table(report))
             console.print(f"wrote {write(report, arguments.out)}")
+            reports.append(report)
+        if len(reports) > 1:
+            console.print(goals_table(reports))
     except SluiceError as error:
         console.print(f"bench: {error}", markup=False)
         return 3
     return 0
+
+
+def chosen(name: str) -> list[str]:
+    """The workloads that a name stands for."""
+    if name == "all":
+        return list(WORKLOADS)
+    return [
+        workload for workload in WORKLOADS if workload == name or workload.startswith(f"{name}_")
+    ]
+
+
+def set_options(given: list[str]) -> None:
+    """Change the sizes of workloads, as NAME=NUMBER.
+
+    Raises:
+        ConfigurationError: No workload has such an option, or it is no number.
+    """
+    for text in given:
+        option, _, number = text.partition("=")
+        having = [w.OPTIONS for w in WORKLOADS.values() if option in getattr(w, "OPTIONS", {})]
+        if not having or not number.isdecimal() or int(number) == 0:
+            raise ConfigurationError(
+                f"no size {text!r}; --help names the options, and each takes a number above 0"
+            )
+        for options in having:
+            options[option] = int(number)
 
 
 def run(
@@ -145,7 +200,9 @@ def run(
             "python": platform.python_version(),
         },
         "server": dict(shown),
+        "options": dict(getattr(WORKLOADS[workload], "OPTIONS", {})),
         "unit": WORKLOADS[workload].UNIT,
+        "notes": list(getattr(WORKLOADS[workload], "NOTES", [])),
         "results": with_goals(
             [summary(name, by_system) for name, by_system in rates.items()],
             WORKLOADS[workload].GOALS,
@@ -174,8 +231,8 @@ def summary(question: str, by_system: dict[str, list[float]]) -> dict[str, Any]:
     ours, *peers = medians
     return {
         "question": question,
-        "median": {name: round(median, 1) for name, median in medians.items()},
-        "all": {name: [round(rate, 1) for rate in rates] for name, rates in by_system.items()},
+        "median": {name: round(median, 3) for name, median in medians.items()},
+        "all": {name: [round(rate, 3) for rate in rates] for name, rates in by_system.items()},
         "ratio": {peer: round(medians[ours] / medians[peer], 3) for peer in peers},
     }
 
@@ -188,6 +245,7 @@ def with_goals(results: list[dict[str, Any]], goals: dict[str, Goal]) -> list[di
         if goal is not None:
             reached = goal.reached(result["question"], medians)
             result["goal"] = str(goal)
+            result["to_goal"] = round(goal.ratio(result["question"], medians), 3)
             result["reached"] = reached or f"missed: {goal.why_missed or 'no reason known'}"
     return results
 
@@ -226,7 +284,7 @@ def table(report: dict[str, Any]) -> Table:
         shown.add_column(f"to {peer}", justify="right", style="bold", min_width=7)
     for result in report["results"]:
         cells = [
-            f"{result['median'][name]:,.0f}\n[dim]{min(rates):,.0f} to {max(rates):,.0f}"
+            f"{rounded(result['median'][name])}\n[dim]{rounded(min(rates))} to {rounded(max(rates))}"
             for name, rates in result["all"].items()
         ]
         ratios = (f"{result['ratio'][peer]:.2f}" for peer in peers)
@@ -235,6 +293,30 @@ def table(report: dict[str, Any]) -> Table:
             reached = "reached" if result["reached"] is True else result["reached"]
             question += f"\n[dim]goal {result['goal']}: {reached}"
         shown.add_row(question, *cells, *ratios)
+    return shown
+
+
+def rounded(rate: float) -> str:
+    """Whole, or with two digits where that would say too little."""
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2f}"
+
+
+def goals_table(reports: list[dict[str, Any]]) -> Table:
+    """All goals of several workloads, and whether they were reached."""
+    shown = Table(title="Goals", title_justify="left")
+    shown.add_column("question")
+    shown.add_column("measured", justify="right", style="bold")
+    shown.add_column("goal")
+    shown.add_column("")
+    for report in reports:
+        for result in report["results"]:
+            if "goal" in result:
+                shown.add_row(
+                    f"{report['workload']}: {result['question']}",
+                    f"{result['to_goal']:,.2f}",
+                    result["goal"],
+                    "reached" if result["reached"] is True else f"[red]{result['reached']}",
+                )
     return shown
 
 

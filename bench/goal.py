@@ -26,10 +26,13 @@ class Goal:
             return f"{self.least:,.0f} a second"
         return f"{self.least:.2g} of {'the peer' if self.of == PEER else self.of}"
 
-    def reached(self, question: str, medians: dict[str, dict[str, float]]) -> bool:
-        """Whether the medians (question → system → rate, ours first) reach it."""
+    def ratio(self, question: str, medians: dict[str, dict[str, float]]) -> float:
+        """What is to be `least` or more, from medians (question → system → rate, ours first)."""
         ours, *peers = medians[question].values()
         if self.of is None:
-            return ours >= self.least
-        compared = peers[0] if self.of == PEER else next(iter(medians[self.of].values()))
-        return ours >= self.least * compared
+            return ours
+        return ours / (peers[0] if self.of == PEER else next(iter(medians[self.of].values())))
+
+    def reached(self, question: str, medians: dict[str, dict[str, float]]) -> bool:
+        """Whether the medians reach it."""
+        return self.ratio(question, medians) >= self.least

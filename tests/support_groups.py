@@ -1,70 +1,27 @@
 """Consumers of FIFO groups that write down what they do, and a checker that reads it when they are done.
 
-Each operation is an `invoke` and then `ok`, `fail` (it had no effect) or `info` (nobody knows). An operation took effect
-at some moment between the two; one without an end may have taken effect at any time since, or never. A violation is what
-no choice of these moments can explain, so every one that is reported is one. In particular an acknowledgement counts from
-when it was asked for, and a claim from when it was answered.
+A violation is what no choice of the moments at which operations took effect can explain, so every one that is reported is
+one. In particular an acknowledgement counts from when it was asked for, and a claim from when it was answered.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 
+from support_history import NEVER, Log, Operation
+
 VT_S = 1
-NEVER = float("inf")
 
 
-@dataclass
-class Operation:
-    """A claim, or a finish or give-back of one message; times in seconds of the machine's monotonic clock."""
-
-    process: str
-    name: str
-    ids: list[int]
-    invoked: float
-    ended: float = NEVER
-    outcome: str = "info"
-
-
-class Log:
-    """A file that processes append to, a line in one write: what is written outlives the writer."""
-
-    def __init__(self, path: Path, process: str) -> None:
-        self._process = process
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-
-    def write(self, kind: str, name: str, ids: Iterable[int] = ()) -> None:
-        line = [time.monotonic(), self._process, kind, name, list(ids)]
-        os.write(self._file, (json.dumps(line) + "\n").encode())
-
-
-def operations(path: Path) -> list[Operation]:
-    """What was done, in the order in which it was begun."""
-    found: list[Operation] = []
-    open_of: dict[str, Operation] = {}
-    # The last line may be in the making.
-    lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    for line in sorted(json.loads(line) for line in lines):
-        at, process, kind, name, ids = line
-        if kind == "invoke":
-            open_of[process] = Operation(process, name, ids, at)
-            found.append(open_of[process])
-        else:
-            operation = open_of.pop(process)
-            operation.outcome = kind
-            if kind != "info":
-                operation.ended = at
-            operation.ids = operation.ids or ids
-    return found
+def ids(op: Operation) -> list[int]:
+    """The messages that a claim was answered with, or that a finish or give-back asked for."""
+    return op.asked or op.answer or []
 
 
 def violations(history: list[Operation], group_of: dict[int, str]) -> Iterator[str]:
@@ -78,7 +35,7 @@ def violations(history: list[Operation], group_of: dict[int, str]) -> Iterator[s
     freed: dict[int, list[Operation]] = {}
     for op in history:
         if op.name in ("finish", "give back") and op.outcome != "fail":
-            (msg_id,) = op.ids
+            (msg_id,) = ids(op)
             freed.setdefault(msg_id, []).append(op)
             if op.name == "finish":
                 gone[msg_id] = min(gone.get(msg_id, NEVER), op.invoked)
@@ -87,11 +44,11 @@ def violations(history: list[Operation], group_of: dict[int, str]) -> Iterator[s
         members.setdefault(group_of[msg_id], []).append(msg_id)
 
     for claim in claims:
-        for place, msg_id in enumerate(claim.ids):
+        for place, msg_id in enumerate(ids(claim)):
             for earlier in members[group_of[msg_id]]:
                 if earlier >= msg_id:
                     break
-                if earlier not in claim.ids[:place] and gone.get(earlier, NEVER) > claim.ended:
+                if earlier not in ids(claim)[:place] and gone.get(earlier, NEVER) > claim.ended:
                     yield f"{claim}: {msg_id} before {earlier}, which is there"
     yield from _shared(claims, freed, group_of)
 
@@ -102,7 +59,7 @@ def _shared(
     """Claims in a group of which a message is certainly held by an earlier claim."""
     by_group: dict[str, list[Operation]] = {}
     for claim in claims:
-        for group in {group_of[msg_id] for msg_id in claim.ids}:
+        for group in {group_of[msg_id] for msg_id in ids(claim)}:
             by_group.setdefault(group, []).append(claim)
     for group, of_group in by_group.items():
         for holder in of_group:
@@ -113,7 +70,7 @@ def _shared(
                     continue
                 held = [
                     msg_id
-                    for msg_id in holder.ids
+                    for msg_id in ids(holder)
                     if group_of[msg_id] == group
                     and not any(
                         freeing.invoked <= other.ended and freeing.ended >= holder.invoked
@@ -141,8 +98,8 @@ def consume(url: str, reader: str, seed: int, log: Log) -> None:
                 session.execute("begin")
             doing = "claim to roll back" if action == "roll back" else "claim"
             log.write("invoke", doing)
-            ids = [row[0] for row in session.execute(call).fetchall()]
-            log.write("ok", doing, ids)
+            found = [row[0] for row in session.execute(call).fetchall()]
+            log.write("ok", doing, found)
             doing = None
             # What a handler takes; now and then longer than its claim lasts.
             time.sleep(source.random() / 100 if source.random() < 0.98 else VT_S * 1.2)
@@ -150,7 +107,7 @@ def consume(url: str, reader: str, seed: int, log: Log) -> None:
                 session.execute("rollback")
             elif action != "forget":
                 # Given back in order, the group would go on before the rest of it is there.
-                for msg_id in ids if action == "finish" else reversed(ids):
+                for msg_id in found if action == "finish" else reversed(found):
                     doing = action
                     log.write("invoke", doing, [msg_id])
                     if action == "finish":

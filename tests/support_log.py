@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from support import rows, value
+from support import rows, value, wait_until
 
 
 def tick(connection: psycopg.Connection, log: str = "changes") -> int:
@@ -119,3 +119,36 @@ def fall_silent(connection: psycopg.Connection, member: str) -> None:
         from pgq.consumer as c where c.co_id = s.sub_consumer and c.co_name = %s""",
         (f"lake.{member}",),
     )
+
+
+def delay_event(connection: psycopg.Connection, data: str = "d", *, delay: str = "100 ms") -> None:
+    """Insert an event that waits."""
+    (answer,) = rows(
+        connection,
+        "select sluice.insert_event('changes', 't', %s, delay => %s::interval)",
+        data,
+        delay,
+    )
+    assert answer == (None,)
+
+
+def wait_until_due(connection: psycopg.Connection, within: str = "1 minute") -> None:
+    """Wait for the time of what is due within a minute."""
+    wait_until(
+        lambda: (
+            value(
+                connection,
+                "select coalesce(max(ev_retry_after) < clock_timestamp(), true) from pgq.retry_entry"
+                " where ev_retry_after < now() + %s::interval",
+                within,
+            )
+            is True
+        ),
+        "the time of what waits",
+    )
+
+
+def contents(connection: psycopg.Connection, log: str = "changes") -> list[tuple[int, str]]:
+    """What a log holds: the id and the data of each event."""
+    queue_id = value(connection, "select queue_id from pgq.queue where queue_name = %s", log)
+    return rows(connection, f"select ev_id, ev_data from pgq.event_{queue_id} order by ev_id")

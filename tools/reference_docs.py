@@ -29,10 +29,11 @@ ABOUT = {
     "legacy": "PGMQ 0.20's names over the same queues, in schema `public`: `pgsluice schema install --with legacy`.",
 }
 PYTHON = (
-    *("WorkQueue", "TableQueue", "EventLog", "QueueWorker", "EventConsumer", "EventBatch"),
-    *("RetryIn", "RetryEventError", "ConsumedBatch", "Listener", "AsyncListener"),
+    *("WorkQueue", "TableQueue", "EventLog", "ShareGroup", "QueueWorker", "EventConsumer"),
+    *("EventBatch", "RetryIn", "RetryEventError", "ConsumedBatch", "Listener", "AsyncListener"),
     *("Subscription", "Notifier", "Ticker", "Maintenance", "Retry", "Settings"),
     *("Message", "Event", "NewEvent", "OpenBatch", "ConsumerState", "Segment"),
+    *("ClaimedEvent", "GroupOptions", "GroupInfo", "OpenClaim"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
 )
 FUNCTIONS = """
@@ -87,8 +88,9 @@ def python_page() -> str:
     """The public classes; the async forms have the same methods, awaited."""
     lines = [
         NOTE,
-        "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncEventConsumer` and `AsyncEventBatch` ",
-        "have the same methods as those without `Async`, awaited; their handlers are awaited too.\n",
+        "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncShareGroup`, `AsyncEventConsumer` ",
+        "and `AsyncEventBatch` have the same methods as those without `Async`, awaited; ",
+        "their handlers are awaited too.\n",
     ]
     for name in PYTHON:
         kind = getattr(pgsluice, name)

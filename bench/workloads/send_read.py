@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import tempfile
 from dataclasses import dataclass
 
 from bench.goal import Goal
+from bench.pgbench import pgbench
 from bench.place import Place
-from pgsluice.embedded import EmbeddedServer
-from pgsluice.errors import EmbeddedServerError
 
 TITLE = "Messages a second through SQL, one session of pgbench with prepared statements"
 UNIT = "messages a second, median of the repetitions"
@@ -115,23 +111,3 @@ def measure(place: Place, question: Question) -> float:
         return per_second * question.each
     finally:
         connection.execute("select pgmq.drop_queue(%s)", [QUEUE])
-
-
-def pgbench(server: EmbeddedServer, database: str, script: str, transactions: int) -> float:
-    """Run a script in one session so many times; return how often a second, without connecting."""
-    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
-        file.write(script + "\n")
-        file.flush()
-        done = subprocess.run(
-            [
-                str(server.bin_dir / "pgbench"), "--no-vacuum", "--protocol=prepared",
-                f"--transactions={transactions}", f"--file={file.name}", server.url(database),
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )  # fmt: skip
-    found = re.search(r"^tps = ([0-9.]+)", done.stdout, re.MULTILINE)
-    if done.returncode != 0 or found is None:
-        raise EmbeddedServerError(f"pgbench failed; it says: {done.stderr.strip()[-500:]}")
-    return float(found[1])

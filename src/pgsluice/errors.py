@@ -109,12 +109,32 @@ class CaptureError(SluiceError):
     """A trigger of an event log is misused: it cannot be made so, does not fit its table, or denies the change."""
 
 
+class GroupNotFoundError(SluiceError):
+    """The event log has no share group of this name."""
+
+
+class LeaseLostError(SluiceError):
+    """A claim is over: settled otherwise, or lapsed and its events claimed again. Nothing was changed."""
+
+
+class ClaimNotFoundError(SluiceError):
+    """The share group has no such claim, or the claim no such events."""
+
+
+class GroupStateError(SluiceError):
+    """The share group is not in a state that allows this, or exists with other options."""
+
+
 class HandlerError(SluiceError):
     """A handler did with its connection what it must not."""
 
 
 class RetryableError(SluiceError):
     """The server ended the transaction for a reason that passes: run the transaction again."""
+
+
+class GroupBusyError(RetryableError):
+    """Another transaction keeps a share group to itself, as a claim in a transaction that stays open does."""
 
 
 class ServerError(SluiceError):
@@ -134,6 +154,11 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "PQ005": LogInUseError,
     "PQ006": PositionLostError,
     "PQ007": CaptureError,
+    "SG001": GroupNotFoundError,
+    "SG002": LeaseLostError,
+    "SG003": ClaimNotFoundError,
+    "SG004": GroupStateError,
+    "SG005": GroupBusyError,
     "2201W": ArgumentError,  # invalid_row_count_in_limit_clause: a negative quantity
     "22003": ArgumentError,  # numeric_value_out_of_range
     "22004": ArgumentError,  # null_value_not_allowed
@@ -153,7 +178,7 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "25P04": RetryableError,
 }
 
-_OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ")))
+_OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG")))
 
 _WAY_OUT: dict[type[SluiceError], str] = {
     NotInstalledError: "install or upgrade it with `pgsluice schema install`",

@@ -18,9 +18,11 @@ import pytest
 
 from pgsluice import (
     AsyncEventLog,
+    AsyncShareGroup,
     AsyncTableQueue,
     AsyncWorkQueue,
     EventLog,
+    ShareGroup,
     TableQueue,
     WorkQueue,
     schema,
@@ -70,6 +72,11 @@ class Clients:
         self.source = Blocking(source, run)
         self.run = run
         self._is_pool = hasattr(source, "getconn")
+        self._share_groups = AsyncShareGroup if style == "async" else ShareGroup
+
+    def share_group(self, queue_name: str, group_name: str) -> Any:
+        """The client of a share group, on the same source."""
+        return Blocking(self._share_groups(self.source._inner, queue_name, group_name), self.run)
 
     def value(self, query: str) -> Any:
         """Run a query on the connection that the clients use; it is the pool's only one."""

@@ -55,6 +55,7 @@ def tcp_server(servers_folder):
         lambda clients: clients.log.create_queue("l"),
         lambda clients: clients.log.ticker_all(),
         lambda clients: clients.log.insert_event("l", "t", "x"),
+        lambda clients: clients.share_group("l", "g").claim(),
     ],
 )
 def test_a_database_without_the_schema_is_named_as_such_with_the_way_out(make, bare_url, call):
@@ -90,6 +91,8 @@ def test_without_the_tables_that_a_table_queue_needs_the_schema_is_named_too(mak
         lambda clients, queue, log: clients.queue.reject(queue, 1, 1, "r"),
         lambda clients, queue, log: clients.log.insert_event(log, "t", "x"),
         lambda clients, queue, log: clients.log.ticker(log),
+        lambda clients, queue, log: clients.share_group(log, "g").claim(),
+        lambda clients, queue, log: clients.share_group(log, "g").accept(1),
     ],
 )
 def test_a_role_without_rights_is_told_whom_to_ask(

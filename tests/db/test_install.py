@@ -329,6 +329,16 @@ def test_uninstalling_asks_before_it_destroys_data(connection):
     assert schema.install(connection) != ()
 
 
+def test_uninstalling_asks_before_it_destroys_dead_events_of_a_log_that_is_gone(connection):
+    connection.execute(
+        "insert into sluice.dead_event (queue_name, group_name, claim_id, ev_id, ev_time, ev_txid, redriven, attempts, deliveries, reason)"
+        " values ('gone', 'g', 1, 1, now(), '9', 0, 1, 1, 'r')"
+    )
+
+    with pytest.raises(SchemaError, match=r"hold data \(dead events of gone\)"):
+        schema.uninstall(connection)
+
+
 def test_an_installation_killed_at_any_point_leaves_nothing(empty_database):
     text = schema.print_sql()
     for fraction in (0.1, 0.4, 0.7, 0.95):

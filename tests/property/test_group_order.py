@@ -12,7 +12,8 @@ import pytest
 
 import support_groups
 from support import value, wait_until
-from support_groups import VT_S, Log, Operation, operations, violations
+from support_groups import VT_S, ids, violations
+from support_history import Log, Operation, operations
 
 READERS = ("read_grouped", "read_grouped_rr", "read_grouped_head")
 MESSAGES = 250
@@ -113,7 +114,7 @@ def test_six_consumers_keep_the_order_of_every_group(database_18, history, seed,
 
     assert list(violations(done, group_of)) == []
     # And it was a test of something: all was delivered, by claims that ended in each way.
-    delivered = {msg_id for op in done if op.name.startswith("claim") for msg_id in op.ids}
+    delivered = {msg_id for op in done if op.name.startswith("claim") for msg_id in ids(op)}
     assert delivered == set(group_of)
     assert {op.name for op in done if op.outcome == "ok"} >= {"finish", "claim to roll back"}
     assert len({op.process for op in done}) >= 6
@@ -221,7 +222,7 @@ def test_the_log_of_a_killed_consumer_ends_in_what_nobody_knows(history):
 
     found = operations(history)
 
-    assert [(op.name, op.ids, op.outcome) for op in found] == [
+    assert [(op.name, ids(op), op.outcome) for op in found] == [
         ("claim", [1, 2], "ok"),
         ("finish", [1], "info"),
         ("finish", [2], "fail"),

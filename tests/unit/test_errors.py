@@ -64,6 +64,10 @@ def test_the_sqlstate_decides_the_class_and_is_kept(sqlstate, kind):
     assert str(error).startswith("the server's words")
 
 
+def test_a_busy_group_is_worth_another_try():
+    assert issubclass(errors.GroupBusyError, errors.RetryableError)
+
+
 def test_a_missing_table_of_a_named_queue_is_the_missing_queue():
     error = translate(psycopg.errors.UndefinedTable("relation"), queue_name="orders")
 

@@ -628,3 +628,18 @@ def test_the_pools_connection_is_given_back_as_it_was(observer, log_name, worker
         with pool.connection() as connection:
             assert not connection.autocommit
             assert rows(connection, "select * from pg_listening_channels()") == []
+
+
+def test_a_consumer_is_not_woken_for_what_only_share_groups_can_take(pool, observer, log_name):
+    consumer = EventConsumer(pool, log_name, "c", on_event=lambda *_: None)
+    channel = value(observer, "select sluice.log_channel(%s)", log_name)
+    with pool.connection() as session:
+        session.autocommit = True
+        session.execute("select sluice.listen_log(%s)", [log_name])
+        heard = []
+        for payload in ("", "7"):
+            observer.execute("select pg_notify(%s, %s)", [channel, payload])
+            heard.append(consumer._hear(session, 10.0))
+        session.execute("unlisten *")
+        session.autocommit = False
+    assert heard == [False, True]

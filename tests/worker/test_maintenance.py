@@ -62,6 +62,26 @@ def test_what_is_in_use_is_left_and_said(own_pool, database_18):
     assert {(step.queue_name, step.done) for step in left} == {("orders", False)}
 
 
+def test_share_groups_are_maintained_as_often_as_retries(own_pool, log, database_18):
+    done = []
+    with database_18.connect() as observer:
+        observer.execute("select sluice.create_group('changes', 'mail')")
+        log.insert_event("changes", "t", "x")
+        with running(
+            Maintenance(own_pool, period_s=600.0, retry_period_s=0.02, report=done.append)
+        ):
+            wait_until(lambda: any(step.task == "rotate" for step in done), "the first round")
+            observer.execute("select sluice.claim('changes', 'mail', 1, '10 ms')")
+            wait_until(
+                lambda: any(
+                    (step.task, step.queue_name, step.detail)
+                    == ("groups", "changes", "group mail: leases looked at")
+                    for step in done
+                ),
+                "the lease to be looked at",
+            )
+
+
 def test_it_goes_on_until_it_is_stopped(own_pool, log, database_18):
     done = []
     maintenance = Maintenance(own_pool, period_s=0.05, retry_period_s=0.02, report=done.append)

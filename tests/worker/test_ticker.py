@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 
+import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
@@ -59,6 +60,23 @@ def test_several_tickers_make_ticks_in_the_order_of_their_snapshots(pool, observ
         seen += [event.ev_id for event in EventLog(observer).get_batch_events(batch_id)]
         EventLog(observer).finish_batch(batch_id)
     assert seen == ids
+
+
+def test_who_waits_for_a_claim_is_woken_between_two_ticks(pool, observer, worker_url, log):
+    observer.execute("select sluice.create_group(%s, 'g')", [log])
+    with psycopg.connect(worker_url, autocommit=True) as listener:
+        listener.execute("select sluice.listen_log(%s)", [log])
+        heard = []
+
+        def wakes():
+            EventLog(observer).insert_event(log, "t", "x")
+            heard.extend(n.payload for n in listener.notifies(timeout=0.02))
+            return heard.count("")
+
+        # With a tick every half second most events are noticed before one.
+        with running(Ticker(pool, period_min_s=0.5, period_max_s=0.5)):
+            wait_until(lambda: wakes() >= 5, "the listener to be woken between ticks")
+    assert heard.count("") > len(heard) / 2
 
 
 def test_logs_that_are_paused_are_left_alone(pool, observer, log):

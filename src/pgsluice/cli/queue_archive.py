@@ -173,7 +173,7 @@ def _redrive(
     total = left = work.count_dead_letters(queue_name, **matching)
     after: int | None = None
     with (
-        _interruptible(lambda: f"moved {total - left}; the same command goes on"),
+        interruptible(lambda: f"moved {total - left}; the same command goes on"),
         progress("moved", lambda: total) as advance,
     ):
         while left > 0:
@@ -208,7 +208,7 @@ def _replay(
     total = None if replay_id else work.count_messages
     step = ReplayStep(0, 0, finished=False)
     with (
-        _interruptible(
+        interruptible(
             lambda: (
                 f"sent {step.replayed_in_all}; go on with "
                 f"`pgsluice queue replay {queue_name} --continue {number}`"
@@ -227,7 +227,8 @@ def _replay(
 
 
 @contextmanager
-def _interruptible(left: Callable[[], str]) -> Iterator[None]:
+def interruptible(left: Callable[[], str]) -> Iterator[None]:
+    """Say what was done, and how to go on, when somebody interrupts it."""
     try:
         yield
     except KeyboardInterrupt:

@@ -5,22 +5,35 @@ runs in the caller's transaction and never commits.
 """
 
 from pgsluice.client._async.event_log import AsyncEventLog
+from pgsluice.client._async.share_group import AsyncShareGroup
 from pgsluice.client._async.table_queue import AsyncTableQueue
 from pgsluice.client._async.work_queue import AsyncWorkQueue
 from pgsluice.client._sync.event_log import EventLog
+from pgsluice.client._sync.share_group import ShareGroup
 from pgsluice.client._sync.table_queue import TableQueue
 from pgsluice.client._sync.work_queue import WorkQueue
+from pgsluice.client.group_records import (
+    BlockedKey,
+    ClaimedEvent,
+    GroupInfo,
+    GroupOptions,
+    OpenClaim,
+)
 from pgsluice.client.log_records import (
     BatchInfo,
     Capture,
     ConsumerInfo,
     ConsumerState,
+    DeadEvent,
+    DelayedEvent,
     Event,
+    GroupStep,
     LogInfo,
     LogPolicy,
     LogTick,
     NewEvent,
     OpenBatch,
+    RedrivenEvent,
     RestoredLog,
     RotationStep,
     Segment,
@@ -47,16 +60,24 @@ from pgsluice.client.records import (
 __all__ = [
     "ArchiveRetention",
     "AsyncEventLog",
+    "AsyncShareGroup",
     "AsyncTableQueue",
     "AsyncWorkQueue",
     "BatchInfo",
+    "BlockedKey",
     "Capture",
     "ClaimOutcome",
+    "ClaimedEvent",
     "ConsumerInfo",
     "ConsumerState",
+    "DeadEvent",
     "DeadLetter",
+    "DelayedEvent",
     "Event",
     "EventLog",
+    "GroupInfo",
+    "GroupOptions",
+    "GroupStep",
     "LogInfo",
     "LogPolicy",
     "LogTick",
@@ -65,10 +86,12 @@ __all__ = [
     "NewEvent",
     "NotifyThrottle",
     "OpenBatch",
+    "OpenClaim",
     "Partition",
     "QueueInfo",
     "QueueMetrics",
     "Redriven",
+    "RedrivenEvent",
     "Replay",
     "ReplayStep",
     "Replayed",
@@ -76,6 +99,7 @@ __all__ = [
     "RotationStep",
     "RoutingMatch",
     "Segment",
+    "ShareGroup",
     "StoredMessage",
     "TableQueue",
     "TopicBinding",

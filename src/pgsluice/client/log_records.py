@@ -157,16 +157,36 @@ class LogTick:
 
 @dataclass(frozen=True, slots=True)
 class RotationStep:
-    """What a rotation did with a segment of a log.
+    """What a rotation did with a segment of a log, a consumer or a share group.
 
     Attributes:
-        segment: Its number: the events are in the table `pgq.event_<id>_<segment>`.
-        action: `switched`: new events go into it from now on; `reclaimed`: it was emptied; `kept`: neither.
+        queue_name: The log, or None for what the share groups of all logs have in common.
+        segment: Its number: the events are in the table `pgq.event_<id>_<segment>`; None: it is about no segment.
+        action: `switched`: new events go into it from now on; `reclaimed`: it was emptied; `kept`: neither. Of
+            consumers `given up`, of share groups an action of `GroupStep`.
+        reason: Why it was kept or given up, or which share group it was, or None.
+    """
+
+    queue_name: str | None
+    segment: int | None
+    action: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStep:
+    """What the maintenance of share groups did with one, or with the ledgers that all have in common.
+
+    Attributes:
+        queue_name: The log, or None for the ledgers.
+        group_name: The group, or None for the ledgers.
+        action: `mail read`: what was said of claims; `leases looked at`: some had ended; `moved`: its position in the
+            log; `emptied`: the ledgers; `kept`: nothing was done.
         reason: Why it was kept, or None.
     """
 
-    queue_name: str
-    segment: int
+    queue_name: str | None
+    group_name: str | None
     action: str
     reason: str | None
 
@@ -255,6 +275,79 @@ class Capture:
     options: dict[str, Any]
     operations: list[str]
     enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedEvent:
+    """An event that waits for its time; it has no ev_id yet.
+
+    Attributes:
+        delayed_id: Its place among the events that are due at the same time.
+        due_at: When it is put into its log, or soon after.
+        ev_time: When the transaction that inserted it began.
+        ev_type: As in `Event`, as are the next five.
+    """
+
+    delayed_id: int
+    due_at: datetime
+    ev_time: datetime
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None
+    ev_extra2: str | None
+    ev_extra3: str | None
+    ev_extra4: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadEvent:
+    """An event that failed for good in a share group.
+
+    Attributes:
+        dead_event_id: Its id among the dead events of all groups, rising in the order of failing.
+        claim_id: The last claim that had it.
+        ev_id: As in `Event`, as are all that are not said here.
+        redriven: How often it had been dead and sent again before.
+        attempts: How many attempts counted.
+        deliveries: How often it was handed out.
+        reason: Why it was given up, in a word or two.
+        error: The last error, or None.
+        dead_at: When it was given up.
+    """
+
+    dead_event_id: int
+    queue_name: str
+    group_name: str
+    claim_id: int
+    ev_id: int
+    ev_time: datetime
+    ev_txid: int
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None
+    ev_extra2: str | None
+    ev_extra3: str | None
+    ev_extra4: str | None
+    redriven: int
+    attempts: int
+    deliveries: int
+    reason: str
+    error: str | None
+    dead_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RedrivenEvent:
+    """What was a dead event, and the event or the message that it was moved back as.
+
+    Attributes:
+        ev_id: The new event in the log, or None.
+        msg_id: The message in the work queue, or None.
+    """
+
+    dead_event_id: int
+    ev_id: int | None
+    msg_id: int | None
 
 
 @dataclass(frozen=True, slots=True)

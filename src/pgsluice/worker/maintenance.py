@@ -1,4 +1,4 @@
-"""Keeps queues and logs in order: partitions, retention, rotation, events that come again."""
+"""Keeps queues and logs in order: partitions, retention, rotation, share groups, events that come again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class Maintenance:
         Args:
             pool: Gives one connection at a time, of a role that may maintain (`sluice_admin`).
             period_s: Seconds between two rounds of partitions, retention, deduplication keys and rotation, more than 0.
-            retry_period_s: Seconds between two looks for events that are to come again now, more than 0.
+            retry_period_s: Seconds between two looks for events that are to come again now, and after share groups,
+                more than 0.
             report: Called with each thing that was done.
         """
         if not (period_s > 0 and retry_period_s > 0):
@@ -64,6 +65,7 @@ class Maintenance:
         while not stop.is_set():
             try:
                 self._retry(stop)
+                self._maintain_groups()
                 if time.monotonic() >= round_at_s:
                     self._rotate()
                     self._maintain(stop)
@@ -86,6 +88,7 @@ class Maintenance:
         """
         stop = threading.Event()
         self._retry(stop)
+        self._maintain_groups()
         self._rotate()
         return self._maintain(stop)
 
@@ -100,14 +103,23 @@ class Maintenance:
         if moved:
             self._report(MaintenanceStep("retry", None, True, f"{moved} events come again"))
 
+    def _maintain_groups(self) -> None:
+        for step in self._events.maintain_groups():
+            if step.action != "kept":
+                what = "ledgers" if step.group_name is None else f"group {step.group_name}"
+                self._report(
+                    MaintenanceStep("groups", step.queue_name, True, f"{what}: {step.action}")
+                )
+
     def _rotate(self) -> None:
         for step in self._events.rotate():
             if step.action != "kept":
-                self._report(
-                    MaintenanceStep(
-                        "rotate", step.queue_name, True, f"segment {step.segment} {step.action}"
-                    )
+                detail = (
+                    f"{step.action}: {step.reason}"
+                    if step.segment is None
+                    else f"segment {step.segment} {step.action}"
                 )
+                self._report(MaintenanceStep("rotate", step.queue_name, True, detail))
 
     def _maintain(self, stop: threading.Event) -> list[MaintenanceStep]:
         left: list[MaintenanceStep] = []

@@ -17,10 +17,14 @@ from pgsluice.worker.pause import next_delay_s
 _log = logging.getLogger(__name__)
 # For so long after a tick the next is looked for as often as may be: arrivals that are not evenly spread leave gaps.
 _BUSY_S = 1.0
+# Between two looks for those who wait for a claim. A look is a fiftieth of the work of a tick.
+_WAKE_PERIOD_S = 0.0025
 
 
 class Ticker:
     """Tick every log in which something is new, often while events arrive and rarely while none do.
+
+    Between two ticks it wakes those who wait for events of a share group.
 
     It does not wait for what the logs' own settings demand (`queue_ticker_max_lag` and the like): these are for tickers
     that look once a second. Logs that are paused or ticked from outside are left alone.
@@ -52,6 +56,7 @@ class Ticker:
         self._period_max_s = period_max_s
         self._period_s = period_min_s
         self._busy_until_s = 0.0
+        self._no_groups_until_s = 0.0
 
     @property
     def period_s(self) -> float:
@@ -73,7 +78,7 @@ class Ticker:
                     while not stop.is_set():
                         self._adapt(log.tick())
                         delay_s = 0.0
-                        stop.wait(self._period_s)
+                        self._wait(log, stop)
             except (ConnectionFailedError, RetryableError) as error:
                 delay_s = next_delay_s(delay_s)
                 _log.warning("ticker: %s; again in %.1f s", error, delay_s)
@@ -86,6 +91,18 @@ class Ticker:
             SluiceError: The server failed.
         """
         return EventLog(self._pool).tick()
+
+    def _wait(self, log: EventLog, stop: threading.Event) -> None:
+        """Wait for the next tick; while events arrive, wake those who wait for a claim, which needs no tick."""
+        now_s = time.monotonic()
+        end_s = now_s + self._period_s
+        while self._no_groups_until_s <= now_s < min(self._busy_until_s, end_s - _WAKE_PERIOD_S):
+            if stop.wait(_WAKE_PERIOD_S):
+                return
+            now_s = time.monotonic()
+            if log.wake_groups() == 0:
+                self._no_groups_until_s = now_s + _BUSY_S
+        stop.wait(max(0.0, end_s - time.monotonic()))
 
     def _adapt(self, ticks: list[LogTick]) -> None:
         now_s = time.monotonic()

@@ -17,7 +17,10 @@ def insert(connection, *txids, segment=0):
 
 
 def test_a_log_has_functions_of_its_own_until_it_is_dropped(connection, log):
-    own = ["event_1_any", "tick_1_after", "tick_1_last"]
+    own = [
+        "event_1_any", "event_1_claimed", "event_1_next", "event_1_outside", "tick_1_after", "tick_1_last",
+        "tick_1_window",
+    ]  # fmt: skip
     assert [name for (name,) in rows(connection, OWN)] == own
 
     connection.execute("select pgq.drop_queue('changes')")

@@ -1,10 +1,20 @@
-"""pgq._maintain_retry and pgq._last_retry_pass: the retry entries do not grow with what is done."""
+"""pgq._maintain_retry, with pgq._lock_retries and pgq._last_retry_pass: the retry entries do not grow with what is done."""
 
 import psycopg
 import pytest
 
 from support import rows, value
-from support_log import consume_all, finish, move_retries, open_batch, tick, waiting
+from support_log import (
+    consume_all,
+    contents,
+    delay_event,
+    finish,
+    move_retries,
+    open_batch,
+    tick,
+    wait_until_due,
+    waiting,
+)
 
 
 def entries(connection):
@@ -121,3 +131,91 @@ def test_a_held_snapshot_keeps_no_dead_rows(database, connection, consumer):
 
     assert [name for name, _ in sizes] == ["retry_entry_0", "retry_entry_1", "retry_pass"]
     assert max(size for _, size in sizes) <= 5 * 8192, sizes
+
+
+def copy_step(connection, entries):
+    return value(connection, "select pgq._maintain_retry(0, %s)", entries)
+
+
+def test_many_are_copied_in_steps_and_meanwhile_each_comes_once(connection, log):
+    for n in range(10):
+        delay_event(connection, f"soon {n}", delay=f"{100 + n} ms")
+        delay_event(connection, f"later {n}", delay="1 hour")
+    wait_until_due(connection)
+    counted = []
+    while True:
+        counted.append(value(connection, "select sluice.count_delayed('changes')"))
+        if not copy_step(connection, 3):
+            break
+        # Moved by turns: from what was copied, and from what was not yet.
+        value(connection, "select pgq._move_retries(1)")
+
+    assert len(counted) > 6
+    assert counted[0] == 20
+    move_retries(connection)
+    assert sorted(data for _, data in contents(connection)) == [f"soon {n}" for n in range(10)]
+    assert value(connection, "select sluice.count_delayed('changes')") == 10
+    assert value(connection, "select count(distinct tableoid) from pgq.retry_entry") == 1
+
+
+def test_an_entry_that_is_written_while_others_are_copied_goes_where_they_go(connection, log):
+    for _ in range(5):
+        delay_event(connection, delay="1 hour")
+    copy_step(connection, 2)
+
+    delay_event(connection, "new")
+
+    wait_until_due(connection)
+    assert move_retries(connection) == 1
+    while copy_step(connection, 2):
+        pass
+    assert value(connection, "select count(distinct tableoid) from pgq.retry_entry") == 1
+    assert entries(connection) == 6
+    assert contents(connection) == [(1, "new")]
+
+
+def test_nothing_waits_while_others_are_copied(database, connection, log):
+    for _ in range(5):
+        delay_event(connection, delay="1 hour")
+    with database.connect(autocommit=False) as copier:
+        copy_step(copier, 2)  # the tables change places, in a moment of its own
+        copier.commit()
+        copy_step(copier, 2)
+        connection.execute("set lock_timeout = '10s'")
+
+        delay_event(connection, delay="1 hour")
+        assert value(connection, "select pgq.maint_retry_events()") == 0
+        assert value(connection, "select sluice.count_delayed('changes')") == 6
+        copier.commit()
+
+    assert value(connection, "select sluice.count_delayed('changes')") == 6
+
+
+def test_a_transaction_that_reads_what_waits_only_puts_the_end_off(database, connection, log):
+    delay_event(connection, delay="1 hour")
+    copy_step(connection, 1)
+    with database.connect(autocommit=False) as reader:
+        assert value(reader, "select sluice.count_delayed('changes')") == 1
+        connection.execute("set lock_timeout = '10s'")
+
+        assert copy_step(connection, 5) is True
+        assert entries(connection) == 2, "not emptied yet"
+        assert value(connection, "select sluice.count_delayed('changes')") == 1
+
+    assert copy_step(connection, 5) is True
+    assert entries(connection) == 1
+
+
+def test_what_waited_in_a_log_that_was_dropped_goes_without_a_row_touched(connection, log):
+    connection.execute("select pgq.create_queue('other')")
+    for _ in range(6):
+        delay_event(connection, delay="150 ms")
+    connection.execute("select sluice.insert_event('other', 't', 'd', delay => '200 ms')")
+    connection.execute("select pgq.drop_queue('changes')")
+    assert entries(connection) == 7
+    wait_until_due(connection)
+
+    assert value(connection, "select pgq._move_retries(1)") == 1, "the others are passed over"
+    assert contents(connection, "other") == [(1, "d")]
+    assert empty(connection) is True
+    assert entries(connection) == 0

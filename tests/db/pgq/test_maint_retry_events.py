@@ -1,4 +1,4 @@
-"""pgq.maint_retry_events, and pgq._due_retries behind it; what loses a late commit is in concurrency/test_retries.py."""
+"""pgq.maint_retry_events, with pgq._move_retries and pgq._due_retries behind it; what loses a late commit is in concurrency/test_retries.py."""
 
 import psycopg
 import pytest
@@ -35,7 +35,7 @@ def test_nothing_is_moved_twice(connection, consumer):
     assert waiting(connection) == []
 
 
-def test_a_call_moves_some_thousands_and_those_of_one_time_together(connection, consumer):
+def test_a_call_moves_some_thousands_also_of_those_of_one_time(connection, consumer):
     batch = open_batch(connection, 12_000)
     connection.execute(
         "select sluice.retry(%(batch)s, array(select generate_series(1, 3000)), interval '-3 hours'),"
@@ -44,9 +44,12 @@ def test_a_call_moves_some_thousands_and_those_of_one_time_together(connection, 
         {"batch": batch},
     )
 
-    calls = [value(connection, "select pgq.maint_retry_events()") for _ in range(3)]
+    calls = [value(connection, "select pgq.maint_retry_events()") for _ in range(4)]
 
-    assert calls == [8000, 4000, 0]
+    assert calls == [5000, 5000, 2000, 0]
+    tick(connection)
+    finish(connection, batch)
+    assert [sorted(ids) for ids in consume_all(connection)] == [list(range(1, 12_001))]
 
 
 def test_what_is_queued_for_a_time_that_is_over_comes_with_the_next_call(connection, consumer):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from support_share_groups import create_group, make_log
+
 
 @pytest.fixture
 def claimed(connection: psycopg.Connection) -> tuple[int, int]:
@@ -31,6 +33,14 @@ def log(connection: psycopg.Connection) -> psycopg.Connection:
             connection.execute("select pgq.insert_event(%s, 't', 'd')", ("log",))
         connection.execute("select sluice.log_tick(%s)", ("log",))
     return connection
+
+
+@pytest.fixture
+def group(connection: psycopg.Connection) -> str:
+    """A share group `workers` of the log `changes`, at its beginning, whose pauses are the same each time."""
+    make_log(connection)
+    create_group(connection, backoff_jitter=False)
+    return "workers"
 
 
 @pytest.fixture
@@ -99,3 +109,25 @@ def as_member(connection: psycopg.Connection, role: str):
             connection.execute(f"revoke {member_of} from {role}")
 
     return run
+
+
+@pytest.fixture
+def dead(connection: psycopg.Connection) -> psycopg.Connection:
+    """The log `events` with the share group `g`, whose events 1 to 6 are dead: 1 to 5 as 'bad', 6 as 'worse'; and the queue `again`."""
+    connection.execute("select pgq.create_queue('events'), pgmq.create('again')")
+    connection.execute(
+        "select sluice.create_group('events', 'g'), sluice.create_group('events', 'h')"
+    )
+    connection.execute(
+        "select pgq.insert_event('events', case when n % 2 = 1 then 'odd' else 'even' end, n::text, 'x', null, null, 'z')"
+        " from generate_series(1, 6) as n"
+    )
+    (claim,) = connection.execute(
+        "select distinct claim_id from sluice.claim('events', 'g', 10)"
+    ).fetchone()
+    connection.execute(
+        "select sluice.acknowledge('events', 'g', %(claim)s, 'reject', '{1, 2, 3, 4, 5}', null, 'trace', 'bad'),"
+        " sluice.acknowledge('events', 'g', %(claim)s, 'reject', '{6}', null, null, 'worse')",
+        {"claim": claim},
+    )
+    return connection

@@ -169,6 +169,122 @@ def test_without_the_repair_events_would_not_come(old_and_new, log):
         assert "three" not in set(itertools.chain(*consume(connection, "ahead")))
 
 
+def claim(connection, qty, group="mail"):
+    found = rows(
+        connection,
+        "select claim_id, ev_data, attempt from sluice.claim('changes', %s, %s)",
+        group, qty,
+    )  # fmt: skip
+    return (
+        [claim_id for claim_id, _, _ in found][:1],
+        [(data, attempt) for _, data, attempt in found],
+    )
+
+
+def acknowledge(connection, claim_id, *rest):
+    more = ", %s" * len(rest)
+    return value(
+        connection,
+        f"select sluice.acknowledge('changes', 'mail', %s{more})",
+        *claim_id,
+        *rest,
+    )
+
+
+@pytest.fixture
+def groups(old_and_new):
+    """A group with a settled claim, one that is held in part, a retry that was read and one that was not; another that stands at the beginning."""
+    old, _ = old_and_new
+    with old.connect() as connection, old.connect(autocommit=False) as late:
+        connection.execute("select pgq.create_queue('changes')")
+        options = '{"backoff_base": "0 s", "lease": "1 hour"}'
+        connection.execute("select sluice.create_group('changes', 'mail', %s)", [options])
+        connection.execute("select sluice.create_group('changes', 'rest', %s)", [options])
+        insert(late, "late")
+        for number in range(1, 4):
+            insert(connection, f"{number}")
+        settled, _ = claim(connection, 1)
+        acknowledge(connection, settled)
+        read, _ = claim(connection, 1)
+        acknowledge(connection, read, "retry")
+        _, again = claim(connection, 1)
+        assert again == [("2", 2)]
+        connection.execute("select sluice.log_tick('changes')")
+        for number in range(4, 8):
+            insert(connection, f"{number}")
+        late.commit()
+        held, found = claim(connection, 3)
+        assert found == [("3", 1)]
+        more, found = claim(connection, 3)
+        assert found == [("late", 1), ("4", 1), ("5", 1)]
+        ev_id = value(connection, "select ev_id from pgq.event_1 where ev_data = '4'")
+        acknowledge(connection, more, "accept", [ev_id])
+        last, found = claim(connection, 1)
+        assert found == [("6", 1)]
+        acknowledge(connection, last, "retry")
+        yield {"settled": settled, "held": held, "more": more}
+
+
+def test_restored_groups_go_on_where_they_were(old_and_new, groups):
+    old, new = old_and_new
+    dump_and_restore(old, new)
+    with new.connect() as connection:
+        assert rows(connection, "select * from sluice.after_restore()") == [("changes", 8)]
+
+    outcomes = []
+    for database in old_and_new:
+        with database.connect() as connection:
+            insert(connection, "new")
+            open_claims = rows(
+                connection,
+                "select claim_id, events, settled from sluice.list_claims('changes', 'mail') order by 1",
+            )
+            acknowledged = [acknowledge(connection, groups[name]) for name in ("held", "more")]
+            _, found = claim(connection, 10)
+            _, after = claim(connection, 10)
+            rest = []
+            while page := claim(connection, 3, "rest")[1]:
+                rest += [data for data, _ in page]
+            state = rows(
+                connection,
+                "select lag_events, leased, retrying, dead from sluice.group_info('changes', 'mail')",
+            )
+            outcomes.append((open_claims, acknowledged, found, after, sorted(rest), state))
+    assert outcomes[1] == outcomes[0]
+    assert outcomes[1][1:5] == (
+        [1, 2],
+        [("6", 2), ("7", 1)],
+        [("new", 1)],
+        ["1", "2", "3", "4", "5", "6", "7", "late", "new"],
+    )
+
+
+def test_what_a_restored_group_settled_is_forgotten_and_the_log_is_rotated(old_and_new, groups):
+    old, new = old_and_new
+    dump_and_restore(old, new)
+    with new.connect() as connection:
+        connection.execute("select * from sluice.after_restore()")
+        assert rows(connection, "select * from sluice.after_restore()") == []
+        with pytest.raises(psycopg.Error) as caught:
+            acknowledge(connection, groups["settled"])
+        assert caught.value.sqlstate == "SG002"
+
+        connection.execute("select sluice.drop_group('changes', 'rest')")
+        insert(connection, "last")
+        connection.execute("select sluice.log_tick('changes')")
+        while claim(connection, 10)[1]:
+            pass
+        for claim_id in rows(
+            connection, "select claim_id from sluice.list_claims('changes', 'mail')"
+        ):
+            acknowledge(connection, claim_id)
+        connection.execute("update pgq.queue set queue_rotation_period = '0'")
+        for _ in range(2):
+            connection.execute("select sluice.log_tick('changes')")
+            actions = rows(connection, "select segment, action from sluice.rotate()")
+        assert (0, "reclaimed") in actions
+
+
 def test_a_log_of_this_server_is_left_alone(connection):
     connection.execute("select pgq.create_queue('changes')")
     connection.execute("select pgq.insert_event('changes', 't', 'd')")

@@ -159,3 +159,32 @@ def test_errors(connection, log, arguments, code):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute(f"select sluice.set_log_policy({arguments})")
     assert caught.value.sqlstate == code
+
+
+def claim(connection, qty=1):
+    return rows(connection, "select ev_id from sluice.claim('changes', 'mail', %s)", qty)
+
+
+def test_a_share_group_that_was_given_up_says_so_and_can_be_created_anew(connection, log):
+    connection.execute("select sluice.create_group('changes', 'mail')")
+    connection.execute(
+        "select sluice.set_log_policy('changes', max_lag_events => 25, keepers => '{lake, slow}')"
+    )
+    assert fill_and_rotate(connection)[0][0] == "switched"
+    assert claim(connection) == [(1,)]
+    for _ in range(2):
+        steps = fill_and_rotate(connection)
+    assert ("given up", "consumer mail: it was 30 events behind, the limit is 25") in steps
+
+    with pytest.raises(psycopg.Error, match="was given up: it was 30 events behind") as caught:
+        claim(connection)
+    assert caught.value.sqlstate == "PQ006"
+    assert "sluice.drop_group('changes', 'mail')" in caught.value.diag.message_hint
+    assert value(connection, "select lost from sluice.group_info('changes', 'mail')") == (
+        "it was 30 events behind, the limit is 25"
+    )
+
+    connection.execute("select sluice.drop_group('changes', 'mail')")
+    connection.execute("select sluice.create_group('changes', 'mail')")
+    connection.execute("select pgq.insert_event('changes', 't', 'new')")
+    assert claim(connection, 9) == [(31,)]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import logs, pgq
+from pgsluice.client.calls import logs, pgq, share_groups
+from pgsluice.client.group_records import GroupInfo
 from pgsluice.client.log_records import ConsumerInfo, ConsumerState, LogPolicy
 
 
@@ -74,6 +75,16 @@ class AsyncConsumers:
         Source: `sluice.list_consumers`.
         """
         return await self._runner.run(logs.list_consumers(queue_name))
+
+    async def list_groups(self, queue_name: str | None = None) -> list[GroupInfo]:
+        """Return the share groups of one log, or of all, by log and name: settings, and how far behind they are.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+
+        Source: `sluice.list_groups`.
+        """
+        return await self._runner.run(share_groups.list_groups(queue_name))
 
     async def set_log_policy(
         self,

@@ -11,6 +11,7 @@ from pgsluice.client._async.batches import AsyncBatches
 from pgsluice.client._async.captures import AsyncCaptures
 from pgsluice.client._async.consumers import AsyncConsumers
 from pgsluice.client._async.cooperation import AsyncCooperation
+from pgsluice.client._async.delayed import AsyncDelayed
 from pgsluice.client._async.producing import AsyncProducing
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._async.ticking import AsyncTicking
@@ -19,7 +20,13 @@ from pgsluice.client.log_records import LogInfo
 
 
 class AsyncEventLog(
-    AsyncBatches, AsyncCaptures, AsyncConsumers, AsyncCooperation, AsyncProducing, AsyncTicking
+    AsyncBatches,
+    AsyncCaptures,
+    AsyncConsumers,
+    AsyncCooperation,
+    AsyncDelayed,
+    AsyncProducing,
+    AsyncTicking,
 ):
     """Append events and consume them in batches between ticks.
 

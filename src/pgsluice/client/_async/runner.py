@@ -176,5 +176,10 @@ async def _execute_each(connection: AsyncConnection[Any], steps: Steps[Result]) 
 async def _execute(connection: AsyncConnection[Any], call: Call[Result], sql: Any) -> Result:
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(sql, call.parameters)
+        if (
+            cursor.pgresult is None
+        ):  # a pipeline of the caller's: the end of one within it waits for the result
+            async with connection.pipeline():
+                pass
         # No row number: a statement without a result. The description would tell too, and costs a tenth of a call.
         return call.read_rows(() if cursor.rownumber is None else await cursor.fetchall())

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import logs, pgq
-from pgsluice.client.log_records import LogTick, RestoredLog, RotationStep, Segment
+from pgsluice.client.log_records import GroupStep, LogTick, RestoredLog, RotationStep, Segment
 
 
 class AsyncTicking:
@@ -84,6 +84,18 @@ class AsyncTicking:
         """
         return await self._runner.run(logs.tick())
 
+    async def wake_groups(self) -> int:
+        """Notify listeners of the logs whose share groups have something new to claim, without a tick.
+
+        For a session that calls `tick` all the time, in between: it looks after the logs whose newest tick is its own.
+
+        Returns:
+            How many logs with share groups this session has ticked.
+
+        Source: `sluice.wake_groups`.
+        """
+        return await self._runner.run(logs.wake_groups())
+
     async def log_tick(self, queue_name: str) -> int:
         """Tick one log now if anything is new, whatever its settings say.
 
@@ -125,6 +137,26 @@ class AsyncTicking:
         Source: `sluice.rotate`.
         """
         return await self._runner.run(logs.rotate(queue_name))
+
+    async def maintain_groups(self, queue_name: str | None = None) -> list[GroupStep]:
+        """Do for share groups what claims do in passing, and empty the ledgers of claims when they have grown.
+
+        `rotate` does it too. It wakes who waits for a claim when an event's time has come to come again, so call it as
+        often as that is to be noticed. Waits for no lock longer than a tenth of a second.
+
+        Args:
+            queue_name: An existing log; None: all.
+
+        Returns:
+            What was done, and for what was not, why. A group that is being claimed from needs nothing.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+            GroupStateError: The transaction is not READ COMMITTED.
+
+        Source: `sluice.maintain_groups`.
+        """
+        return await self._runner.run(logs.maintain_groups(queue_name))
 
     async def list_segments(self, queue_name: str) -> list[Segment]:
         """Return the segments of a log, by number: what they take, and who needs them.

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import logs, pgq
+from pgsluice.client.calls import logs, pgq, share_groups
+from pgsluice.client.group_records import GroupInfo
 from pgsluice.client.log_records import ConsumerInfo, ConsumerState, LogPolicy
 
 
@@ -73,6 +74,16 @@ class Consumers:
         Source: `sluice.list_consumers`.
         """
         return self._runner.run(logs.list_consumers(queue_name))
+
+    def list_groups(self, queue_name: str | None = None) -> list[GroupInfo]:
+        """Return the share groups of one log, or of all, by log and name: settings, and how far behind they are.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+
+        Source: `sluice.list_groups`.
+        """
+        return self._runner.run(share_groups.list_groups(queue_name))
 
     def set_log_policy(
         self,

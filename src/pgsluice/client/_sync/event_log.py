@@ -12,6 +12,7 @@ from pgsluice.client._sync.batches import Batches
 from pgsluice.client._sync.captures import Captures
 from pgsluice.client._sync.consumers import Consumers
 from pgsluice.client._sync.cooperation import Cooperation
+from pgsluice.client._sync.delayed import Delayed
 from pgsluice.client._sync.producing import Producing
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client._sync.ticking import Ticking
@@ -19,7 +20,15 @@ from pgsluice.client.calls import pgq
 from pgsluice.client.log_records import LogInfo
 
 
-class EventLog(Batches, Captures, Consumers, Cooperation, Producing, Ticking):
+class EventLog(
+    Batches,
+    Captures,
+    Consumers,
+    Cooperation,
+    Delayed,
+    Producing,
+    Ticking,
+):
     """Append events and consume them in batches between ticks.
 
     Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.

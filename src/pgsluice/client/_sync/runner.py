@@ -175,5 +175,10 @@ def _execute_each(connection: Connection[Any], steps: Steps[Result]) -> Result:
 def _execute(connection: Connection[Any], call: Call[Result], sql: Any) -> Result:
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(sql, call.parameters)
+        if (
+            cursor.pgresult is None
+        ):  # a pipeline of the caller's: the end of one within it waits for the result
+            with connection.pipeline():
+                pass
         # No row number: a statement without a result. The description would tell too, and costs a tenth of a call.
         return call.read_rows(() if cursor.rownumber is None else cursor.fetchall())

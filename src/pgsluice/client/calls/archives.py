@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
+from pgsluice.client.calls.arguments import (
+    INTEGER_MAX,
+    after_id,
+    known_id,
+    known_ids,
+    zoned_time,
+)
 from pgsluice.client.calls.call import Call, nothing, record, scalar
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import (
@@ -18,8 +25,6 @@ from pgsluice.client.records import (
     StoredMessage,
 )
 from pgsluice.errors import ArgumentError
-
-INTEGER_MAX = 2**31 - 1
 
 
 def set_retention(queue_name: str, archive_retention: timedelta | None) -> Call[None]:
@@ -36,14 +41,14 @@ def list_retentions() -> Call[list[ArchiveRetention]]:
 
 
 def peek(queue_name: str, qty: int, after_msg_id: int | None) -> Call[list[StoredMessage]]:
-    parameters = (queue_name, _qty(qty), _after(after_msg_id, "after_msg_id"))
+    parameters = (queue_name, _qty(qty), after_id(after_msg_id, "after_msg_id"))
     sql: LiteralString = "select * from sluice.peek(%s::text, %s::integer, %s::bigint)"
     return Call(sql, parameters, record(StoredMessage), queue_name)
 
 
 def get_messages(queue_name: str, msg_ids: Sequence[int]) -> Call[list[StoredMessage]]:
     sql: LiteralString = "select * from sluice.get_messages(%s::text, %s::bigint[])"
-    return Call(sql, (queue_name, _ids(msg_ids, "msg_id")), record(StoredMessage), queue_name)
+    return Call(sql, (queue_name, known_ids(msg_ids, "msg_id")), record(StoredMessage), queue_name)
 
 
 def browse(
@@ -59,7 +64,7 @@ def browse(
     parameters = (
         queue_name,
         relation,
-        _after(after_msg_id, "after_msg_id"),
+        after_id(after_msg_id, "after_msg_id"),
         _qty(qty),
         *_filter(conditional, conditional_headers, since, until),
     )
@@ -90,7 +95,9 @@ def replay(
     queue_name: str, msg_ids: Sequence[int], target_queue_name: str | None
 ) -> Call[list[Replayed]]:
     sql: LiteralString = "select * from sluice.replay(%s::text, %s::bigint[], %s::text)"
-    return Call(sql, (queue_name, _ids(msg_ids, "msg_id"), target_queue_name), record(Replayed))
+    return Call(
+        sql, (queue_name, known_ids(msg_ids, "msg_id"), target_queue_name), record(Replayed)
+    )
 
 
 def start_replay(
@@ -116,7 +123,7 @@ def start_replay(
 def continue_replay(replay_id: int, qty: int) -> Call[ReplayStep]:
     return Call(
         "select * from sluice.continue_replay(%s::bigint, %s::integer)",
-        (_id(replay_id, "replay_id"), _qty(qty)),
+        (known_id(replay_id, "replay_id"), _qty(qty)),
         lambda rows: ReplayStep(*rows[0]),
     )
 
@@ -136,7 +143,7 @@ def browse_dead_letters(
 ) -> Call[list[DeadLetter]]:
     parameters = (
         queue_name,
-        _after(after_dead_letter_id, "after_dead_letter_id"),
+        after_id(after_dead_letter_id, "after_dead_letter_id"),
         _qty(qty),
         *_filter(conditional, conditional_headers, since, until),
     )
@@ -167,7 +174,7 @@ def count_dead_letters(
 def redrive(
     queue_name: str, dead_letter_ids: Sequence[int], target_queue_name: str | None
 ) -> Call[list[Redriven]]:
-    parameters = (queue_name, _ids(dead_letter_ids, "dead_letter_id"), target_queue_name)
+    parameters = (queue_name, known_ids(dead_letter_ids, "dead_letter_id"), target_queue_name)
     sql: LiteralString = "select * from sluice.redrive(%s::text, %s::bigint[], %s::text)"
     return Call(sql, parameters, record(Redriven))
 
@@ -185,7 +192,7 @@ def redrive_matching(
     parameters = (
         queue_name,
         target_queue_name,
-        _after(after_dead_letter_id, "after_dead_letter_id"),
+        after_id(after_dead_letter_id, "after_dead_letter_id"),
         _qty(qty),
         *_filter(conditional, conditional_headers, since, until),
     )
@@ -205,17 +212,9 @@ def _filter(
     return (
         json_parameter(conditional, "conditional"),
         json_parameter(conditional_headers, "conditional_headers"),
-        _time(since, "since"),
-        _time(until, "until"),
+        zoned_time(since, "since"),
+        zoned_time(until, "until"),
     )
-
-
-def _time(value: datetime | None, name: str) -> datetime | None:
-    if value is not None and value.utcoffset() is None:
-        raise ArgumentError(
-            f"{name} is a datetime without a time zone; use datetime.now(timezone.utc) and the like"
-        )
-    return value
 
 
 def _qty(value: int) -> int:
@@ -224,17 +223,3 @@ def _qty(value: int) -> int:
     if not 1 <= value <= INTEGER_MAX:
         raise ArgumentError(f"qty is {value}; use 1 to {INTEGER_MAX}")
     return value
-
-
-def _after(value: int | None, name: str) -> int | None:
-    return None if value is None else _id(value, name)
-
-
-def _id(value: int, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
-        raise ArgumentError(f"{name} is {value!r}; use one that the server returned")
-    return value
-
-
-def _ids(values: Sequence[int], name: str) -> list[int]:
-    return [_id(value, name) for value in values]

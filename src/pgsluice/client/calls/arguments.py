@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,13 +22,21 @@ def whole(value: int, name: str, least: int) -> int:
     return value
 
 
+def seconds(value: float | None, name: str) -> timedelta | None:
+    """Seconds, 0 or more, as an interval; None is None."""
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise ArgumentError(f"{name} is {value!r}; use a number of seconds")
+    if not 0 <= value <= INTEGER_MAX:
+        raise ArgumentError(f"{name} is {value}; use 0 to {INTEGER_MAX}")
+    return timedelta(seconds=value)
+
+
 def point(value: int | datetime, name: str) -> int | datetime:
     """Seconds from now, or a time with a time zone."""
     if isinstance(value, datetime):
-        if value.utcoffset() is None:
-            raise ArgumentError(
-                f"{name} is a datetime without a time zone; use datetime.now(timezone.utc) and the like"
-            )
+        zoned_time(value, name)
         return value
     return whole(value, name, 0)
 
@@ -39,7 +48,7 @@ def point_or_now(value: int | datetime | None, name: str) -> int | datetime:
 
 def one_id(value: int) -> int:
     """A msg_id."""
-    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+    if not is_bigint(value):
         raise ArgumentError(f"msg_id is {value!r}; use the msg_id that send or read returned")
     return value
 
@@ -47,6 +56,37 @@ def one_id(value: int) -> int:
 def many_ids(values: Sequence[int]) -> list[int]:
     """Several msg_ids."""
     return [one_id(value) for value in values]
+
+
+def is_bigint(value: object) -> bool:
+    """Whether it is a whole number that fits into a bigint."""
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def known_id(value: int, name: str) -> int:
+    """An id that the server gave."""
+    if not is_bigint(value):
+        raise ArgumentError(f"{name} is {value!r}; use one that the server returned")
+    return value
+
+
+def known_ids(values: Sequence[int], name: str) -> list[int]:
+    """Several ids that the server gave."""
+    return [known_id(value, name) for value in values]
+
+
+def after_id(value: int | None, name: str) -> int | None:
+    """An id to go on after, or None for the first page."""
+    return None if value is None else known_id(value, name)
+
+
+def zoned_time(value: datetime | None, name: str) -> datetime | None:
+    """A time with a time zone, or None."""
+    if value is not None and value.utcoffset() is None:
+        raise ArgumentError(
+            f"{name} is a datetime without a time zone; use datetime.now(timezone.utc) and the like"
+        )
+    return value
 
 
 def payloads(

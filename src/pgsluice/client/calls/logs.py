@@ -12,6 +12,7 @@ from pgsluice.client.calls.call import Call, nothing, record, scalar
 from pgsluice.client.log_records import (
     ConsumerState,
     Event,
+    GroupStep,
     LogPolicy,
     LogTick,
     RestoredLog,
@@ -47,6 +48,14 @@ def retry(batch_id: int, ev_ids: Sequence[int], delay: timedelta) -> Call[int]:
 
 def tick() -> Call[list[LogTick]]:
     return Call("select * from sluice.tick()", (), record(LogTick))
+
+
+def wake_groups() -> Call[int]:
+    return Call("select sluice.wake_groups()", (), scalar)
+
+
+def maintain_groups(queue_name: str | None) -> Call[list[GroupStep]]:
+    return Call("select * from sluice.maintain_groups(%s::text)", (queue_name,), record(GroupStep))
 
 
 def rotate(queue_name: str | None) -> Call[list[RotationStep]]:

@@ -367,11 +367,12 @@ class AsyncEventConsumer:
                 return
 
     async def _hear(self, connection: AsyncConnection[Any], timeout_s: float) -> bool:
-        """Take in all notifications there are; wait so long for the first."""
+        """Take in all notifications there are, wait so long for the first; whether one is of a tick."""
         is_heard = False
         with passing_failures():
-            async for _ in connection.notifies(timeout=timeout_s, stop_after=1):
-                is_heard = True
+            async for heard in connection.notifies(timeout=timeout_s, stop_after=1):
+                # Without a tick's number it is for share groups, which need none.
+                is_heard = is_heard or heard.payload != ""
         return is_heard
 
     def _batch(

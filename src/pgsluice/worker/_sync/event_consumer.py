@@ -364,11 +364,12 @@ class EventConsumer:
                 return
 
     def _hear(self, connection: Connection[Any], timeout_s: float) -> bool:
-        """Take in all notifications there are; wait so long for the first."""
+        """Take in all notifications there are, wait so long for the first; whether one is of a tick."""
         is_heard = False
         with passing_failures():
-            for _ in connection.notifies(timeout=timeout_s, stop_after=1):
-                is_heard = True
+            for heard in connection.notifies(timeout=timeout_s, stop_after=1):
+                # Without a tick's number it is for share groups, which need none.
+                is_heard = is_heard or heard.payload != ""
         return is_heard
 
     def _batch(self, connection: Connection[Any], batch_id: int, tally: Tally) -> EventBatch:

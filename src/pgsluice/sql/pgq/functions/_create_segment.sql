@@ -19,7 +19,13 @@ begin
             nextval(case when pg_current_xact_id() is not null then %L::regclass end)',
         v_events, format('pgq.event_%s_id_seq', i_queue_id)
     );
-    execute format('create index %I on pgq.%I (ev_txid)', v_events || '_txid_idx', v_events);
+    -- As the parent has them: see pgq._prepare_claims.
+    if to_regclass(format('pgq.%I', format('event_%s_id_idx', i_queue_id))) is null then
+        execute format('create index %I on pgq.%I (ev_txid)', v_events || '_txid_idx', v_events);
+    else
+        execute format('create index %I on pgq.%I (ev_txid, ev_id)', v_events || '_txid_idx', v_events);
+        execute format('create index %I on pgq.%I (ev_id)', v_events || '_id_idx', v_events);
+    end if;
     execute format(
         'create table pgq.%I (primary key (tick_id)) inherits (pgq.%I) with (autovacuum_enabled = off)',
         format('tick_%s_%s', i_queue_id, i_number), format('tick_%s', i_queue_id)

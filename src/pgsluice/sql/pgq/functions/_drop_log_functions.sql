@@ -5,6 +5,8 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_function regprocedure;
 begin
     perform from pgq.queue as q where q.queue_id = i_queue_id;
     if found then
@@ -13,9 +15,14 @@ begin
             message = format('the functions of event log %s are not dropped: the log exists', i_queue_id),
             hint = 'call pgq.drop_queue() to drop all of it';
     end if;
-    execute format('drop function if exists pgq.%I(bigint)', format('tick_%s_after', i_queue_id));
-    execute format('drop function if exists pgq.%I()', format('tick_%s_last', i_queue_id));
-    execute format('drop function if exists pgq.%I(pg_snapshot, pg_snapshot)', format('event_%s_any', i_queue_id));
+    for v_function in
+        select p.oid::regprocedure
+        from pg_proc as p
+        where p.pronamespace = 'pgq'::regnamespace
+          and p.proname ~ format('^(tick|event)_%s_[a-z]+$', i_queue_id)
+    loop
+        execute format('drop function %s', v_function);
+    end loop;
 end;
 $$;
 

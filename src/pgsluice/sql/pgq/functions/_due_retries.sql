@@ -1,16 +1,19 @@
 /*
  * Which entries are due, of those that were not moved before?
  *
- * By time alone: `ev_retry_after > $last_time and ev_retry_after <= $now`. That loses what a transaction wrote before the last
- * pass and committed after it, when its time was over already. It is the question of the batches again, with a time beside the
- * snapshot, and has the same answer. Due at a pass is what its snapshot sees and whose time has come; to be moved is what is due
- * at this pass and was not at the last one. Either its time came since, or its transaction became visible since:
+ * By time alone: after the last time, up to now. (By time and number, as many may have one time: that is an entry's place.) That
+ * loses what a transaction wrote before the last pass and committed after it, when its time was over already. It is the question
+ * of the batches again, with a place beside the snapshot, and has the same answer. Due at a pass is what its snapshot sees and
+ * whose place has come; to be moved is what is due at this pass and was not at the last one. Either its place came since, or
+ * its transaction became visible since:
  *
- *     ev_retry_after > $last_time                                     a range of one index
- *     ev_retry_after <= $last_time and entry_txid >= xmax($last)      a range of another
- *     ev_retry_after <= $last_time and entry_txid = any (xip($last))  a few exact ids
+ *     place > $last_place and place <= $place                         a range of one index
+ *     place <= $last_place, of transactions that ended in between     a few ranges of another: pgq._ended_between
  *
- * An entry is in exactly one of the three, and moved by exactly one pass.
+ * An entry is in exactly one of the two, and moved by exactly one pass.
+ *
+ * While the other table is being emptied (pgq._maintain_retry), those of its entries count that were not copied yet. Entries of a
+ * log that was dropped stay where they are, however many.
  *
  * The plan is kept, so it must not be made for the size that the tables have today: always along the indexes. And along the right
  * one: nearly all entries are of the past, few are new. `is true` keeps the planner from looking for those of the past.
@@ -25,25 +28,30 @@ set enable_bitmapscan = off
 set max_parallel_workers_per_gather = 0
 set jit = off
 as $$
+declare
+    v_other constant oid := format('pgq.retry_entry_%s', 1 - i_last.pass_table)::regclass;
 begin
     return query
         select e.*
         from pgq.retry_entry as e
-        where e.ev_retry_after > i_last.pass_time
-          and e.ev_retry_after <= i_pass.pass_time
+        where (e.ev_retry_after, e.entry_id) > (i_last.pass_time, i_last.pass_entry)
+          and (e.ev_retry_after, e.entry_id) <= (i_pass.pass_time, i_pass.pass_entry)
           and pg_visible_in_snapshot(e.entry_txid, i_pass.pass_snapshot)
+          and (e.tableoid <> v_other or (e.ev_retry_after, e.entry_id) > (i_last.copied_time, i_last.copied_entry))
+          and exists (select from pgq.queue as q where q.queue_id = e.ev_queue offset 0)
         union all
-        select e.*
-        from pgq.retry_entry as e
-        where (e.ev_retry_after <= i_last.pass_time) is true
-          and e.entry_txid >= pg_snapshot_xmax(i_last.pass_snapshot)
-          and pg_visible_in_snapshot(e.entry_txid, i_pass.pass_snapshot)
-        union all
-        select e.*
-        from pgq.retry_entry as e
-        where (e.ev_retry_after <= i_last.pass_time) is true
-          and e.entry_txid = any (array(select pg_snapshot_xip(i_last.pass_snapshot)))
-          and pg_visible_in_snapshot(e.entry_txid, i_pass.pass_snapshot);
+        select late.*
+        from pgq._ended_between(i_last.pass_snapshot, i_pass.pass_snapshot) as ended
+        cross join lateral (
+            select e.*
+            from pgq.retry_entry as e
+            where e.entry_txid > ended.after_txid
+              and e.entry_txid < ended.before_txid
+              and ((e.ev_retry_after, e.entry_id) <= (i_last.pass_time, i_last.pass_entry)) is true
+              and (e.tableoid <> v_other or (e.ev_retry_after, e.entry_id) > (i_last.copied_time, i_last.copied_entry))
+              and exists (select from pgq.queue as q where q.queue_id = e.ev_queue offset 0)
+            offset 0
+        ) as late;
 end;
 $$;
 

@@ -57,6 +57,7 @@ begin
         v_position.pos_next_seq := null;
         v_position.pos_next_snapshot := null;
         perform pgq._move(v_subscriber.sub_ledger, v_position);
+        update sluice.share_group as g set lost = v_reason where g.sub_key = v_subscriber.sub_key;
         return next format('consumer %s: %s', v_subscriber.co_name, v_reason);
     end loop;
 end;

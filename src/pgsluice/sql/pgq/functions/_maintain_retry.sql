@@ -4,61 +4,121 @@
  *
  * Kept are the entries that were not moved, and those of batches that are open: an event comes again once for each batch.
  *
- * Never waits: whoever wrote an entry, or has looked at the passes, is in the way until the end of its transaction.
+ * Millions may be kept, so it goes in steps, and nobody waits for one of them but the mover:
+ *
+ * 1. The tables change places: new entries go to the other one. Nobody may have looked at the passes in a transaction that is
+ *    still running, as whoever writes an entry does: from here on nothing is added to the first table.
+ * 2. Its entries are copied in the order of their places, some at each call. The pass says how far: what is copied counts in the
+ *    other table only.
+ * 3. It is emptied.
+ *
+ * Steps 1 and 3 need the tables for themselves for a moment. They are given up when somebody is in the way, and waited for,
+ * 100 ms, when the table has twice the size that it should have.
  */
-create or replace function pgq._maintain_retry(i_bytes_min bigint default 8388608)
+create or replace function pgq._maintain_retry(i_bytes_min bigint default 8388608, i_entries_max integer default 20000)
 returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set max_parallel_workers_per_gather = 0
 set jit = off
 as $$
 declare
     v_lock_class constant integer := 1885827956; -- pgq.maint_retry_events's lock
     v_pass pgq.retry_pass;
-    v_from name;
-    v_to name;
+    v_full name;
+    v_other name;
+    v_bytes bigint;
+    v_bytes_max bigint;
+    v_wait_ms integer;
+    v_entries_max integer := i_entries_max;
+    v_step record;
 begin
     v_pass := pgq._last_retry_pass();
-    v_from := format('retry_entry_%s', v_pass.pass_table);
-    if pg_relation_size(format('pgq.%I', v_from)::regclass) < greatest(i_bytes_min, 2 * v_pass.pass_kept_bytes)
+    v_full := format('retry_entry_%s', v_pass.pass_table);
+    v_other := format('retry_entry_%s', 1 - v_pass.pass_table);
+    v_bytes := pg_relation_size(format('pgq.%I', v_full)::regclass);
+    v_bytes_max := greatest(i_bytes_min, 2 * v_pass.pass_kept_bytes);
+    if (v_bytes < v_bytes_max and pg_relation_size(format('pgq.%I', v_other)::regclass) = 0)
         or current_setting('transaction_isolation') <> 'read committed'
         or not pg_try_advisory_xact_lock(v_lock_class, 0)
     then
         return false;
     end if;
-    begin
-        execute format('lock table pgq.%I, pgq.retry_pass in access exclusive mode nowait', v_from);
-    exception
-        when lock_not_available then
-            return false;
-    end;
+    v_pass := pgq._last_retry_pass(); -- nobody else writes one any more
+    v_full := format('retry_entry_%s', v_pass.pass_table);
+    v_other := format('retry_entry_%s', 1 - v_pass.pass_table);
+    v_wait_ms := case when v_bytes >= 2 * v_bytes_max then 100 else 0 end;
 
-    -- With the locks nothing changes any more, and all that was written is seen.
-    v_pass := pgq._last_retry_pass();
-    if v_from <> format('retry_entry_%s', v_pass.pass_table) then
-        return false;
+    if pg_relation_size(format('pgq.%I', v_other)::regclass) = 0 then
+        if v_bytes < v_bytes_max or not pgq._lock_retries('pgq.retry_pass', v_wait_ms) then
+            return false;
+        end if;
+        truncate pgq.retry_pass;
+        v_pass.pass_table := 1 - v_pass.pass_table;
+        v_pass.copied_time := '-infinity';
+        v_pass.copied_entry := 0;
+        insert into pgq.retry_pass values (v_pass.*);
+        v_entries_max := least(i_entries_max, 1000); -- whoever looks at the passes waits for this transaction
+        v_full := format('retry_entry_%s', v_pass.pass_table);
+        v_other := format('retry_entry_%s', 1 - v_pass.pass_table);
     end if;
-    v_to := format('retry_entry_%s', 1 - v_pass.pass_table);
+
     execute format(
-        'insert into pgq.%I
-         select e.*
-         from pgq.%I as e
-         where e.ev_retry_after > $1
-            or not pg_visible_in_snapshot(e.entry_txid, $2)
-            or exists (select from pgq.open_batch as b where b.batch_id = e.entry_batch)',
-        v_to, v_from
+        'with step as materialized (
+            select e.*
+            from pgq.%I as e
+            where (e.ev_retry_after, e.entry_id) > ($1.copied_time, $1.copied_entry)
+            order by e.ev_retry_after, e.entry_id
+            limit $2
+        ),
+        copied as (
+            insert into pgq.%I
+            select s.*
+            from step as s
+            where (
+                    (s.ev_retry_after, s.entry_id) > ($1.pass_time, $1.pass_entry)
+                    or not pg_visible_in_snapshot(s.entry_txid, $1.pass_snapshot)
+                    or exists (select from pgq.open_batch as b where b.batch_id = s.entry_batch)
+                )
+              and exists (select from pgq.queue as q where q.queue_id = s.ev_queue offset 0)
+        )
+        select s.ev_retry_after, s.entry_id, count(*) over () as entries
+        from step as s
+        order by s.ev_retry_after desc, s.entry_id desc
+        limit 1',
+        v_other, v_full
     )
-    using v_pass.pass_time, v_pass.pass_snapshot;
-    execute format('truncate pgq.%I, pgq.retry_pass', v_from);
-    v_pass.pass_table := 1 - v_pass.pass_table;
-    v_pass.pass_kept_bytes := pg_relation_size(format('pgq.%I', v_to)::regclass);
+    using v_pass, v_entries_max
+    into v_step;
+    if v_step.entries = v_entries_max then
+        v_pass.pass_id := v_pass.pass_id + 1;
+        v_pass.copied_time := v_step.ev_retry_after;
+        v_pass.copied_entry := v_step.entry_id;
+        insert into pgq.retry_pass values (v_pass.*);
+        return true;
+    end if;
+
+    v_pass.pass_id := v_pass.pass_id + 1;
+    v_pass.copied_time := 'infinity';
+    v_pass.copied_entry := 9223372036854775807;
+    if not pgq._lock_retries(format('pgq.%I, pgq.retry_pass', v_other), v_wait_ms) then
+        insert into pgq.retry_pass values (v_pass.*);
+        return true;
+    end if;
+    execute format('truncate pgq.%I, pgq.retry_pass', v_other);
+    v_pass.copied_time := '-infinity';
+    v_pass.copied_entry := 0;
+    v_pass.pass_kept_bytes := pg_relation_size(format('pgq.%I', v_full)::regclass);
     insert into pgq.retry_pass values (v_pass.*);
     return true;
 end;
 $$;
 
-comment on function pgq._maintain_retry(bigint) is
-    'Empty the table of retry entries when most of it is done with; false when it is not worth it yet or somebody uses it.';
-revoke execute on function pgq._maintain_retry(bigint) from public;
-grant execute on function pgq._maintain_retry(bigint) to pgq_admin, sluice_admin;
+comment on function pgq._maintain_retry(bigint, integer) is
+    'Empty a table of retry entries when most of it is done with, in steps; false when it is not worth it yet or somebody uses it.';
+revoke execute on function pgq._maintain_retry(bigint, integer) from public;
+grant execute on function pgq._maintain_retry(bigint, integer) to pgq_admin, sluice_admin;

@@ -1,4 +1,5 @@
--- One notification a tick, and none by producers: these would queue up for one lock of the whole server when they commit.
+-- One notification a tick, or a look between two ticks (sluice.wake_groups), and none by producers: these would queue up for one
+-- lock of the whole server when they commit.
 create or replace function pgq._notify_tick(i_queue_id integer, i_tick_id bigint)
 returns void
 language plpgsql
@@ -14,6 +15,6 @@ end;
 $$;
 
 comment on function pgq._notify_tick(integer, bigint) is
-    'Tell who listens on a log''s channel that there is a tick; says nothing while the server''s queue of notifications is half full.';
+    'Tell who listens on a log''s channel that there is a tick, or with null that there is something to claim; says nothing while the server''s queue of notifications is half full.';
 revoke execute on function pgq._notify_tick(integer, bigint) from public;
 grant execute on function pgq._notify_tick(integer, bigint) to pgq_admin, sluice_admin;

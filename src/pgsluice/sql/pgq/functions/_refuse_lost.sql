@@ -9,7 +9,7 @@ begin
     if i_reason is null then
         return;
     end if;
-    select q.queue_name, c.co_name, main.co_name as main_name
+    select q.queue_name, c.co_name, main.co_name as main_name, s.sub_is_group
     into v_of
     from pgq.subscriber as s
     join pgq.queue as q on q.queue_id = s.sub_queue
@@ -22,6 +22,8 @@ begin
         message = format('position of consumer %s on queue %s was given up: %s', v_of.co_name, v_of.queue_name, i_reason),
         detail = 'Events that it has not read may be gone.',
         hint = case
+            when v_of.sub_is_group then
+                format('drop the share group with sluice.drop_group(%L, %L), and create it anew', v_of.queue_name, v_of.co_name)
             when v_of.main_name is null then
                 format('choose a tick with pgq.register_consumer_at(%L, %L, …), or unregister and register it', v_of.queue_name, v_of.co_name)
             else format(

@@ -27,6 +27,7 @@ begin
     if not found then
         return null; -- it is gone since this statement looked
     end if;
+    perform pgq._refuse_group(v_subscriber.sub_key);
     if tg_op = 'DELETE' then
         delete from pgq.position_0 as p where p.pos_subscriber = v_subscriber.sub_key;
         delete from pgq.position_1 as p where p.pos_subscriber = v_subscriber.sub_key;

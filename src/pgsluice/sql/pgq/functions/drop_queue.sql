@@ -19,7 +19,10 @@ begin
     end if;
 
     if x_force then
-        perform pgq.unregister_consumer(x_queue_name, c.co_name)
+        perform case
+            when s.sub_is_group then sluice.drop_group(x_queue_name, c.co_name)::integer
+            else pgq.unregister_consumer(x_queue_name, c.co_name)
+        end
         from pgq.subscriber as s
         join pgq.consumer as c on c.co_id = s.sub_consumer
         where s.sub_queue = v_queue_id;

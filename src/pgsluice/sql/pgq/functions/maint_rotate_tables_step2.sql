@@ -8,11 +8,12 @@ begin
     perform pgq._finish_switch(q.queue_id) from pgq.queue as q where q.queue_switch_step2 is null;
     perform pgq._maintain_positions();
     perform pgq._maintain_retry();
+    perform from sluice.maintain_groups();
     return 0;
 end;
 $$;
 
 comment on function pgq.maint_rotate_tables_step2() is
-    'Finish the switches of all event logs that are open, and empty what is over of the consumers'' moves and repeated events; 0.';
+    'Finish the switches of all event logs that are open, maintain share groups, and empty what is over of moves, repeated events and claims; 0.';
 revoke execute on function pgq.maint_rotate_tables_step2() from public;
 grant execute on function pgq.maint_rotate_tables_step2() to pgq_admin, sluice_admin;

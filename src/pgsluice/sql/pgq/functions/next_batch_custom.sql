@@ -19,7 +19,7 @@ declare
 begin
     -- Locked, so that two sessions of one consumer cannot open two batches over the same events; the position is read after it.
     -- NO KEY UPDATE: see pgq._hold_batch.
-    select s.sub_key, s.sub_queue, s.sub_ledger
+    select s.sub_key, s.sub_queue, s.sub_ledger, s.sub_is_group
     into v_subscriber
     from pgq.subscriber as s
     join pgq.queue as q on q.queue_id = s.sub_queue
@@ -34,6 +34,9 @@ begin
                 'Not subscriber to queue: %s/%s', coalesce(i_queue_name, 'NULL'), coalesce(i_consumer_name, 'NULL')
             ),
             hint = format('register it with pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
+    end if;
+    if v_subscriber.sub_is_group then
+        perform pgq._refuse_group(v_subscriber.sub_key);
     end if;
     if v_subscriber.sub_ledger = 0 then
         select p.* into v_position

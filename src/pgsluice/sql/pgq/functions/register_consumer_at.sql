@@ -67,6 +67,7 @@ begin
         from pgq.subscriber as s
         where s.sub_queue = v_queue_id and s.sub_consumer = v_consumer_id
         for no key update;
+        perform pgq._refuse_group(v_subscriber.sub_key);
         if v_subscriber.sub_main is not null then
             raise exception using
                 errcode = 'PQ004',

@@ -20,6 +20,7 @@ begin
         return 0;
     end if;
 
+    perform pgq._refuse_group(v_subscriber.sub_key);
     -- The main consumer is locked, so no member can join: registering one locks it first.
     v_sub_keys := v_subscriber.sub_key || array(
         select s.sub_key from pgq.subscriber as s where s.sub_main = v_subscriber.sub_key order by s.sub_key for update

@@ -25,6 +25,7 @@ begin
     where q.queue_name = i_queue_name
       and c.co_name = i_consumer_name
     for no key update of s;
+    perform pgq._refuse_group(v_main.sub_key);
     if v_main.sub_main is not null then
         raise exception using
             errcode = 'PQ004',

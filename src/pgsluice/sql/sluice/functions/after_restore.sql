@@ -3,11 +3,14 @@
  * restored into another one, whose ids are lower, they name transactions of the future: nothing would be delivered for long, and
  * then in a wrong order. (Where the ids are higher, the old ones are of transactions long ended, and all is well.)
  *
- * What the marks say is kept, in this server's terms. The positions of the consumers, the ends of open batches and the newest tick
- * are boundaries, in the order of ticks. Every event lies between two of them: behind the last one that does not see it, before
- * the first one that does. The n-th boundary gets a snapshot that sees the lowest n ids, from 3 on, and its events the n-th of
- * these ids, which ended when this server was made. Events behind the newest tick get the id of this transaction: the next tick
- * sees them. Ticks between the boundaries go.
+ * What the marks say is kept, in this server's terms. The positions of the consumers, the ends of open batches, the windows of
+ * claims that are open or the newest of their group, and the newest tick are boundaries, in the order of their snapshots. Every
+ * event lies between two of them: behind the last one that does not see it, before the first one that does. The n-th boundary gets
+ * a snapshot that sees the lowest n ids, from 3 on, and its events the n-th of these ids, which ended when this server was made.
+ * Events behind the last one get the id of this transaction: the next tick sees them. Ticks between the boundaries go.
+ *
+ * What was said of claims and not read yet becomes this transaction's, so that the next claim reads it. Leases end when they would
+ * have ended. Claims that are settled go, as when the ledgers are emptied.
  */
 create or replace function sluice.after_restore(
     queue_name text default null, out log_name text, out events bigint
@@ -25,8 +28,9 @@ declare
     v_position pgq.position_0;
     v_last pgq.tick;
     v_is_foreign boolean;
+    v_group_lock_class constant integer := 1936221042; -- sluice.claim's
     v_ticks bigint[];
-    v_snapshots pg_snapshot[];
+    v_snapshots text[]; -- for these there is no equality
     v_ids xid8[];
     v_renewed pg_snapshot[];
 begin
@@ -49,6 +53,7 @@ begin
     loop
         perform pg_advisory_xact_lock(v_lock_class, v_queue.queue_id);
         execute format('lock table pgq.%I in share row exclusive mode', format('event_%s', v_queue.queue_id));
+        perform pg_advisory_xact_lock(v_group_lock_class, g.group_id) from sluice.share_group as g where g.queue_id = v_queue.queue_id;
         v_last := pgq._last_tick(v_queue.queue_id);
         -- A row that is seen was written by a transaction that is seen, unless it was written by another server.
         execute format(
@@ -60,7 +65,13 @@ begin
         )
         using pg_current_xact_id()
         into v_is_foreign;
-        if not v_is_foreign and not pgq._is_ahead(v_last.tick_snapshot) then
+        v_is_foreign := v_is_foreign or pgq._is_ahead(v_last.tick_snapshot) or exists (
+            select
+            from sluice.share_group as g
+            cross join lateral sluice._last_claim(g.group_id) as c
+            where g.queue_id = v_queue.queue_id and (pgq._is_ahead(c.mail_snapshot) or pgq._is_ahead(c.upto_snapshot))
+        );
+        if not v_is_foreign then
             if queue_name is not null then
                 raise exception using
                     errcode = 'PQ004',
@@ -72,23 +83,45 @@ begin
         end if;
 
         perform from pgq.subscriber as s where s.sub_queue = v_queue.queue_id for update;
-        select array_agg(b.tick order by b.tick), array_agg(b.snapshot::pg_snapshot order by b.tick),
-            array_agg((v_first_id + b.number)::text::xid8 order by b.tick),
-            array_agg(format('%1$s:%1$s:', v_first_id + b.number + 1)::pg_snapshot order by b.tick)
-        into v_ticks, v_snapshots, v_ids, v_renewed
+        -- What is said of a claim now would be lost in what follows.
+        lock table sluice.claim, sluice.outcome in share row exclusive mode;
+        perform sluice._forget_settled(v_queue.queue_id);
+        v_ticks := array(
+            select v_last.tick_id
+            union
+            select unnest(array[s.pos_last_tick, s.pos_next_tick]) from pgq.standing as s where s.sub_queue = v_queue.queue_id
+            union
+            select unnest(array[c.after_tick, c.upto_tick])
+            from sluice.claim as c
+            join sluice.share_group as g on g.group_id = c.group_id
+            where g.queue_id = v_queue.queue_id
+        );
+        -- Snapshots of one server are in this order: what has ended for one has ended for all that came after it.
+        select array_agg(b.snapshot order by b.number),
+            array_agg((v_first_id + b.number)::text::xid8 order by b.number),
+            array_agg(format('%1$s:%1$s:', v_first_id + b.number + 1)::pg_snapshot order by b.number)
+        into v_snapshots, v_ids, v_renewed
         from (
-            select bounds.tick, min(bounds.snapshot::text), row_number() over (order by bounds.tick) - 1
+            select bounds.snapshot,
+                row_number() over (
+                    order by pg_snapshot_xmax(bounds.snapshot::pg_snapshot), pg_snapshot_xmin(bounds.snapshot::pg_snapshot),
+                        (select count(*) from pg_snapshot_xip(bounds.snapshot::pg_snapshot)) desc
+                ) - 1
             from (
-                select v_last.tick_id, v_last.tick_snapshot
-                union all
-                select s.pos_last_tick, s.pos_last_snapshot from pgq.standing as s where s.sub_queue = v_queue.queue_id
-                union all
-                select s.pos_next_tick, s.pos_next_snapshot from pgq.standing as s where s.sub_queue = v_queue.queue_id
-            ) as bounds (tick, snapshot)
-            where bounds.tick is not null
-            group by bounds.tick
-        ) as b (tick, snapshot, number);
-        if v_first_id + cardinality(v_ticks) >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint then
+                select t.tick_snapshot::text from pgq.tick as t where t.tick_queue = v_queue.queue_id and t.tick_id = any (v_ticks)
+                union
+                select unnest(array[s.pos_last_snapshot, s.pos_next_snapshot])::text
+                from pgq.standing as s
+                where s.sub_queue = v_queue.queue_id
+                union
+                select unnest(array[c.after_snapshot, c.upto_snapshot])::text
+                from sluice.claim as c
+                join sluice.share_group as g on g.group_id = c.group_id
+                where g.queue_id = v_queue.queue_id
+            ) as bounds (snapshot)
+            where bounds.snapshot is not null
+        ) as b (snapshot, number);
+        if v_first_id + cardinality(v_snapshots) >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint then
             raise exception using
                 errcode = 'PQ004',
                 message = format('event log %L has more positions than this server has had transactions', v_queue.queue_name),
@@ -101,7 +134,7 @@ begin
                  (
                      select b.txid
                      from unnest($1, $2) as b (txid, snapshot)
-                     where pg_visible_in_snapshot(e.ev_txid, b.snapshot)
+                     where pg_visible_in_snapshot(e.ev_txid, b.snapshot::pg_snapshot)
                      order by b.txid
                      limit 1
                  ),
@@ -114,21 +147,31 @@ begin
         execute format('delete from pgq.%I as t where t.tick_id <> all ($1)', format('tick_%s', v_queue.queue_id))
         using v_ticks;
         execute format(
-            'update pgq.%I as t
-             set tick_snapshot = b.snapshot
-             from unnest($1, $2) as b (tick_id, snapshot)
-             where t.tick_id = b.tick_id',
+            'update pgq.%I as t set tick_snapshot = $2[array_position($1, t.tick_snapshot::text)]',
             format('tick_%s', v_queue.queue_id)
         )
-        using v_ticks, v_renewed;
+        using v_snapshots, v_renewed;
         for v_subscriber in
             select s.sub_key, s.sub_ledger from pgq.subscriber as s where s.sub_queue = v_queue.queue_id order by s.sub_key
         loop
             v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
-            v_position.pos_last_snapshot := v_renewed[array_position(v_ticks, v_position.pos_last_tick)];
-            v_position.pos_next_snapshot := v_renewed[array_position(v_ticks, v_position.pos_next_tick)];
+            v_position.pos_last_snapshot := v_renewed[array_position(v_snapshots, v_position.pos_last_snapshot::text)];
+            v_position.pos_next_snapshot := v_renewed[array_position(v_snapshots, v_position.pos_next_snapshot::text)];
             perform pgq._move(v_subscriber.sub_ledger, v_position);
         end loop;
+        update sluice.outcome as o
+        set outcome_txid = case
+            when o.is_mail and not pg_visible_in_snapshot(o.outcome_txid, (sluice._last_claim(o.group_id)).mail_snapshot) then pg_current_xact_id()
+            else v_first_id::text::xid8
+        end
+        from sluice.share_group as g
+        where g.queue_id = v_queue.queue_id and o.group_id = g.group_id;
+        update sluice.claim as c
+        set after_snapshot = v_renewed[array_position(v_snapshots, c.after_snapshot::text)],
+            upto_snapshot = v_renewed[array_position(v_snapshots, c.upto_snapshot::text)],
+            mail_snapshot = pgq._others_snapshot()
+        from sluice.share_group as g
+        where g.queue_id = v_queue.queue_id and c.group_id = g.group_id;
         update pgq.queue as q
         set queue_switch_step1 = pg_current_xact_id(),
             queue_switch_step2 = pg_current_xact_id()

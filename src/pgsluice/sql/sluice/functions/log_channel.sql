@@ -14,6 +14,6 @@ end;
 $$;
 
 comment on function sluice.log_channel(text) is
-    'The channel on which each tick of an event log is notified, with its tick_id; quote it in LISTEN.';
+    'The channel on which each tick of an event log is notified, with its tick_id, and without one what share groups can claim before a tick; quote it in LISTEN.';
 revoke execute on function sluice.log_channel(text) from public;
 grant execute on function sluice.log_channel(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -21,6 +21,7 @@ begin
     if not found then
         return false;
     end if;
+    perform pgq._refuse_group(v_subscriber.sub_key);
     v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
     perform pgq._refuse_lost(v_subscriber.sub_key, v_position.pos_lost);
     -- Forward only: a stream that replays after a crash reports again what it had reported before. An

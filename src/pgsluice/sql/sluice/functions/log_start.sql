@@ -23,6 +23,7 @@ begin
         where s.sub_queue = v_queue_id
           and c.co_name = consumer_name
         for no key update of s;
+        perform pgq._refuse_group(v_subscriber.sub_key);
         v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
         perform pgq._refuse_lost(v_subscriber.sub_key, v_position.pos_lost);
     end if;

@@ -24,6 +24,10 @@ begin
     -- What all logs share.
     perform pgq._maintain_positions();
     perform pgq._maintain_retry();
+    return query
+        select m.log_name, null::integer, m.action,
+            coalesce('share group ' || m.group_name || coalesce(': ' || m.reason, ''), 'share groups: ' || m.reason, 'share groups')
+        from sluice.maintain_groups(rotate.queue_name) as m;
 end;
 $$;
 

@@ -51,6 +51,9 @@ begin
             if v_is_new then
                 queue_name := v_queue.queue_name;
                 tick_id := pgq._take_tick(v_queue.queue_id);
+                perform set_config(
+                    format('sluice.woken_%s', v_queue.queue_id), format('%s %s', tick_id, pg_current_snapshot()), false
+                );
                 return next;
             else
                 perform pgq._require_newer_snapshot(v_queue.queue_id);

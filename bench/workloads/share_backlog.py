@@ -1,0 +1,94 @@
+"""What does a claim cost when millions of messages wait behind it, or are delayed?"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from bench.competing import DATA, TRANSACTION, ShareGroup
+from bench.goal import Goal
+from bench.place import Place
+from bench.systems.pgsluice import Pgsluice
+
+TITLE = "Claims a second, of the median claim, one session"
+UNIT = "claims a second: of the median claim of a repetition, median of the repetitions"
+SYSTEMS = [Pgsluice()]
+OPTIONS = {"backlog": 10_000_000, "delayed": 1_000_000}
+SMALL = 20_000  # messages of a log that is called empty; each repetition takes some, for longer than the run
+CLAIMS = 25
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing that is timed.
+
+    Attributes:
+        log: Which: "empty", or what it is full of, a key of `OPTIONS`.
+        qty: How many messages a claim takes; 0 asks where nothing is to be had.
+        name: What the table of results calls it.
+    """
+
+    log: str
+    qty: int
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        claim = f"claim({self.qty})" if self.qty else "claim of nothing"
+        object.__setattr__(self, "name", f"{claim}, {self.log}")
+
+
+EMPTY = {qty: Question("empty", qty) for qty in (1, 100, 0)}
+QUESTIONS = (
+    EMPTY[1], Question("backlog", 1), Question("delayed", 1),
+    EMPTY[100], Question("backlog", 100), Question("delayed", 100),
+    EMPTY[0], Question("delayed", 0),
+)  # fmt: skip
+GOALS = {
+    question.name: Goal(1 / 1.5, of=EMPTY[question.qty].name)
+    for question in QUESTIONS
+    if question.log != "empty"
+}
+_groups: dict[tuple[str, bool], ShareGroup] = {}  # by log, and whether it has anything to claim
+
+
+def measure(place: Place, question: Question) -> float:
+    """Ask one question; its log is filled by the first one that needs it, and kept.
+
+    Returns:
+        Claims a second, from the median claim.
+    """
+    session = place.connection
+    session.prepare_threshold = 1
+    key = (question.log, question.qty > 0)
+    if key not in _groups:
+        _groups[key] = filled(session, question, f"log_{len(_groups)}")
+    group = _groups[key]
+    times = []
+    for _ in range(CLAIMS):
+        begin = time.perf_counter()
+        claimed, found = group.claim(session, question.qty or 1)
+        times.append(time.perf_counter() - begin)
+        if found != question.qty:
+            raise RuntimeError(f"{found} of {question.qty} messages were claimed")
+        if found:
+            group.complete(session, claimed)
+    return 1 / statistics.median(times)
+
+
+def filled(session: psycopg.Connection[Any], question: Question, name: str) -> ShareGroup:
+    group = ShareGroup(name)
+    group.create(session)
+    if question.log == "delayed":
+        for first in range(0, OPTIONS["delayed"], TRANSACTION):
+            session.execute(
+                """select count(sluice.insert_event(%s, 'type', %s, delay => interval '1 day'))
+                   from generate_series(1, %s)""",
+                [name, DATA, min(TRANSACTION, OPTIONS["delayed"] - first)],
+            )
+    if question.qty:
+        group.fill(session, OPTIONS["backlog"] if question.log == "backlog" else SMALL)
+    return group

@@ -1,0 +1,107 @@
+"""How long does it take from a send until a waiting consumer of a share group has the message?"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from bench.competing import NAME, competing
+from bench.goal import Goal
+from bench.place import Place
+from bench.systems.pgsluice import Pgsluice
+
+TITLE = "Messages that come within a second after they were sent, at 500 a second, default settings"
+UNIT = "1 / latency in seconds"
+SYSTEMS = [Pgsluice()]
+REPEATS = 3
+MESSAGES = 5_000
+PAUSE_S = 1 / 500
+QTY = 100
+COMMAND = "from pgsluice.cli.main import main; main()"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing that is timed.
+
+    Attributes:
+        name: What the table of results calls it.
+        percentile: Of the latencies.
+    """
+
+    name: str
+    percentile: int
+
+
+QUESTIONS = (Question("p50", 50), Question("p99", 99))
+GOALS = {"p50": Goal(1 / 0.005, of=None), "p99": Goal(1 / 0.025, of=None)}
+_latencies: list[list[float]] = []
+
+
+def measure(place: Place, question: Question) -> float:
+    """Ask one question: p50 does the run, p99 looks at the same latencies.
+
+    Returns:
+        One divided by the latency, seconds.
+    """
+    if question.percentile == 50:
+        _latencies.append(run(place))
+    latency_s = statistics.quantiles(_latencies[-1], n=100)[question.percentile - 1]
+    print(f"  {question.name}: {latency_s * 1000:.1f} ms")
+    return 1 / latency_s
+
+
+def run(place: Place) -> list[float]:
+    """Send at a steady pace beside `pgsluice maintain`; a consumer waits by LISTEN. Return the latencies, seconds."""
+    group = competing(place.name)
+    group.create(place.connection)
+    url = place.server.url(place.connection.info.dbname)
+    ((channel,),) = place.connection.execute("select sluice.log_channel(%s)", [NAME]).fetchall()
+    maintain = subprocess.Popen([sys.executable, "-c", COMMAND, "maintain", "--dsn", url])
+    producer = threading.Thread(target=produce, args=(url,))
+    latencies: list[float] = []
+    try:
+        with psycopg.connect(url, autocommit=True, prepare_threshold=1) as consumer:
+            consumer.execute(f'listen "{channel}"')
+            producer.start()
+            while len(latencies) < MESSAGES:
+                latencies += consumed(consumer)
+                for _ in consumer.notifies(timeout=1, stop_after=1):
+                    pass
+    finally:
+        maintain.terminate()
+        maintain.wait()
+    producer.join()
+    group.drop(place.connection)
+    return latencies[MESSAGES // 10 :]  # the first are of a loop that is still idle
+
+
+def produce(url: str) -> None:
+    with psycopg.connect(url, autocommit=True, prepare_threshold=1) as session:
+        begin = time.monotonic()
+        for number in range(MESSAGES):
+            session.execute("select pgq.insert_event(%s, 'type', %s)", [NAME, repr(time.time())])
+            time.sleep(max(0.0, begin + (number + 1) * PAUSE_S - time.monotonic()))
+        # Less than was meant: then the machine was too busy for the latencies to say much.
+        print(f"  sent {MESSAGES / (time.monotonic() - begin):.0f} messages a second")
+
+
+def consumed(session: psycopg.Connection[Any]) -> list[float]:
+    latencies: list[float] = []
+    while True:
+        found = session.execute(
+            "select claim_id, ev_data from sluice.claim(%s, %s, %s, synchronous => false)",
+            [NAME, NAME, QTY],
+        ).fetchall()
+        if not found:
+            return latencies
+        now = time.time()
+        latencies += [now - float(sent) for _, sent in found]
+        session.execute("select sluice.acknowledge(%s, %s, %s::bigint)", [NAME, NAME, found[0][0]])

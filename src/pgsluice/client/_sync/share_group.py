@@ -1,0 +1,313 @@
+# Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
+"""The share group: consumers that claim events of a log one by one, and acknowledge each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal, Unpack
+
+from psycopg import Connection
+from psycopg_pool import ConnectionPool
+
+from pgsluice.client._sync.dead_events import DeadEvents
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import share_groups
+from pgsluice.client.group_records import (
+    BlockedKey,
+    ClaimedEvent,
+    GroupInfo,
+    GroupOptions,
+    OpenClaim,
+    Outcome,
+)
+
+
+class ShareGroup(DeadEvents):
+    """Share the events of a log among any number of consumers: each event is claimed by one, and settled by itself.
+
+    A claim holds a lease. What is not settled when the lease ends goes to the next claim, so delivery is at least once;
+    a consumer whose claim has lapsed and been claimed again is told so by LeaseLostError, and has changed nothing.
+
+    Every method raises LogNotFoundError where there is no such log, all but `create` and `drop` raise
+    GroupNotFoundError where it has no such group; only looking at dead events and purging them needs neither. Every one
+    can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    """
+
+    def __init__(
+        self,
+        source: ConnectionPool[Any] | Connection[Any],
+        queue_name: str,
+        group_name: str,
+    ) -> None:
+        """Use a pool or a connection, for one group of one log. Nothing is looked up or made yet.
+
+        Args:
+            source: A pool: each call is a transaction of its own, and claims commit asynchronously (one that a crash
+                loses only leaves its events to be claimed). A connection: each call is part of its transaction, and
+                nothing is committed unless it is in autocommit mode. The caller opens and closes it.
+            queue_name: An existing log.
+            group_name: The group; `create` makes it.
+        """
+        self._runner = Runner(source)
+        self._name = (queue_name, group_name)
+
+    def create(
+        self,
+        *,
+        start: Literal["end", "beginning"] | int | datetime = "end",
+        key: str | None = None,
+        when_waiting: Literal["block", "skip", "park"] | None = None,
+        **options: Unpack[GroupOptions],
+    ) -> bool:
+        """Create the group. From then on the log keeps events for it until they are settled.
+
+        Args:
+            start: Which events are its: `end`, those that are committed from now on; `beginning`, all that the log
+                keeps; those after a tick_id; or those after the newest tick that is not younger than a time with a time
+                zone.
+            key: What events are kept in order by: `ev_type`, `ev_data`, `ev_extra1` to `ev_extra4`, or a JSON path into
+                ev_data, such as `$.customer`. Events of one key are with one consumer at a time, in the order of the
+                log. None: no order.
+            when_waiting: What becomes of a key of which an event waits to be retried: `block`, those behind it wait;
+                `skip`, they go first; `park`, it and they are put aside as dead events until `unpark_key`, or until
+                they are sent again or purged. None: `block`. What comes again at once waits for nothing: it comes
+                before the later ones.
+            **options: See `GroupOptions`.
+
+        Returns:
+            False when it exists, with the same options.
+
+        Raises:
+            GroupStateError: It exists with other options, or is a consumer that is no group. Nothing was changed.
+            LogStateError: The log has no such tick, or not any more.
+            ArgumentError: An option does not exist, or its value is bad.
+
+        Source: `sluice.create_group`.
+        """
+        return self._runner.run(
+            share_groups.create_group(*self._name, start, key, when_waiting, options)
+        )
+
+    def set_options(self, **options: Unpack[GroupOptions]) -> None:
+        """Change the options that are given; claims that are open keep the lease they have.
+
+        Args:
+            **options: See `GroupOptions`. Where the group starts and its key cannot be changed.
+
+        Raises:
+            ArgumentError: An option does not exist, or its value is bad.
+
+        Source: `sluice.set_group_options`.
+        """
+        self._runner.run(share_groups.set_group_options(*self._name, options))
+
+    def drop(self) -> bool:
+        """Drop the group with its claims and what waits to be retried; the log keeps no events for it any more.
+
+        Its dead events stay.
+
+        Returns:
+            False when there was none.
+
+        Source: `sluice.drop_group`.
+        """
+        return self._runner.run(share_groups.drop_group(*self._name))
+
+    def info(self) -> GroupInfo:
+        """Return its settings, and how far behind it is.
+
+        Source: `sluice.group_info`.
+        """
+        return self._runner.run(share_groups.group_info(*self._name))
+
+    def claim(
+        self, qty: int = 1, *, lease_s: float | None = None, synchronous: bool = True
+    ) -> list[ClaimedEvent]:
+        """Claim up to `qty` events: first those that are due to come again, then new ones. Never waits for events.
+
+        While the transaction of a claim is open nobody else of the group can claim: commit, then handle the events. On
+        a connection in autocommit mode, outside of a transaction block, pass `synchronous=False`: then the claim does
+        not wait until it is on disk, nor the claims of the others for it.
+
+        Args:
+            qty: The most to claim, 1 or more.
+            lease_s: How long they are claimed for, more than 0 seconds; None: the group's.
+            synchronous: False: the transaction commits with `synchronous_commit = off`. Only where it holds nothing but
+                the claim: a crash of the server may lose it, and its events are claimed again. On a pool each claim is
+                such a transaction, whatever is given here.
+
+        Returns:
+            0 to `qty` events, all of one claim: those that come again first, by the time they were due, then new ones
+            in the order of the log.
+
+        Raises:
+            GroupBusyError: Another transaction that stays open has claimed; again when it has ended.
+            GroupStateError: The transaction is not READ COMMITTED.
+            PositionLostError: The position of the group was given up, as the log's policy says.
+            ArgumentError: `qty` or `lease_s` is out of range.
+
+        Source: `sluice.claim`.
+        """
+        return self._runner.run(share_groups.claim(*self._name, qty, lease_s, synchronous))
+
+    def acknowledge(
+        self,
+        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+        outcome: Outcome = "accept",
+        *,
+        ev_ids: Sequence[int] | None = None,
+        delay_s: float | None = None,
+        error: str | None = None,
+        reason: str | None = None,
+    ) -> int:
+        """Say what became of a claim, or of some of its events.
+
+        On a connection it is part of the caller's transaction: the consumer's own writes and it are committed together,
+        and have an exactly-once effect.
+
+        Args:
+            claim: A claim_id, for all of the claim that is not settled yet, which costs least; or events as `claim`
+                returned them, all of one claim. No events settle nothing.
+            outcome: `accept`: done. `release`: to be claimed again, as if it had not been. `retry`: to be claimed
+                again after a pause, and an attempt is counted; after the last one the event is dead. `reject`: dead.
+            ev_ids: With a claim_id: only these events of the claim.
+            delay_s: When they can be claimed again, of a release or a retry: seconds from now, 0 or more. None: at
+                once, or after the group's backoff.
+            error: The error, with its trace; kept with what comes again or is dead.
+            reason: Why it is dead, in a word or two.
+
+        Returns:
+            How many events this call settled. Those that were settled before, with the same outcome, are not among
+            them: to say it again after a lost reply is no error. But then what was written for them is there already:
+            who writes in the same transaction rolls back when it is fewer than it handled. In a group whose key blocks
+            or parks it may be more: behind an event that comes again, the later ones of its key in the claim go back.
+
+        Raises:
+            LeaseLostError: The claim has lapsed and was claimed again, or some of it is settled otherwise. Nothing was
+                changed.
+            ClaimNotFoundError: There is no such claim, or it has no such events. Nothing was changed.
+            ArgumentError: Events are of several claims, `delay_s` is out of range, or an argument does not go with the
+                outcome.
+
+        Source: `sluice.acknowledge`.
+        """
+        return self._runner.run(
+            share_groups.acknowledge(*self._name, claim, outcome, ev_ids, delay_s, error, reason)
+        )
+
+    def accept(
+        self,
+        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+        *,
+        ev_ids: Sequence[int] | None = None,
+    ) -> int:
+        """Settle a claim, or some of its events, as done; see `acknowledge`.
+
+        Source: `sluice.acknowledge`.
+        """
+        return self._runner.run(share_groups.acknowledge(*self._name, claim, "accept", ev_ids))
+
+    def release(
+        self,
+        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+        *,
+        ev_ids: Sequence[int] | None = None,
+        delay_s: float | None = None,
+    ) -> int:
+        """Give a claim back, or some of its events, as if they had not been claimed; see `acknowledge`.
+
+        Source: `sluice.acknowledge`.
+        """
+        return self._runner.run(
+            share_groups.acknowledge(*self._name, claim, "release", ev_ids, delay_s)
+        )
+
+    def retry(
+        self,
+        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+        *,
+        ev_ids: Sequence[int] | None = None,
+        delay_s: float | None = None,
+        error: str | None = None,
+    ) -> int:
+        """Ask for a claim, or some of its events, again after a pause; an attempt is counted, and the last one is dead.
+
+        See `acknowledge`.
+
+        Source: `sluice.acknowledge`.
+        """
+        return self._runner.run(
+            share_groups.acknowledge(*self._name, claim, "retry", ev_ids, delay_s, error)
+        )
+
+    def reject(
+        self,
+        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+        reason: str,
+        error: str | None = None,
+        *,
+        ev_ids: Sequence[int] | None = None,
+    ) -> int:
+        """Move a claim, or some of its events, to the dead events of the group; see `acknowledge`.
+
+        Source: `sluice.acknowledge`.
+        """
+        return self._runner.run(
+            share_groups.acknowledge(*self._name, claim, "reject", ev_ids, None, error, reason)
+        )
+
+    def renew(
+        self,
+        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+        *,
+        lease_s: float | None = None,
+    ) -> datetime:
+        """Hold a claim for longer; it also says that its consumer is there, so that a lapse counts as an attempt.
+
+        Args:
+            claim: A claim_id, or events of the claim; it is renewed as a whole.
+            lease_s: How long from now on, more than 0 seconds; None: the group's. It is never made shorter.
+
+        Returns:
+            When the lease ends.
+
+        Raises:
+            LeaseLostError: The claim is settled, or has lapsed and was claimed again.
+            ClaimNotFoundError: There is no such claim.
+            ArgumentError: `lease_s` is out of range.
+
+        Source: `sluice.renew`.
+        """
+        return self._runner.run(share_groups.renew(*self._name, claim, lease_s))
+
+    def list_claims(self) -> list[OpenClaim]:
+        """Return the claims that are open, the earliest first.
+
+        Source: `sluice.list_claims`.
+        """
+        return self._runner.run(share_groups.list_claims(*self._name))
+
+    def list_blocked_keys(self) -> list[BlockedKey]:
+        """Return the keys whose events wait, the longest first, as the last claim saw them.
+
+        Source: `sluice.list_blocked_keys`.
+        """
+        return self._runner.run(share_groups.list_blocked_keys(*self._name))
+
+    def unpark_key(self, key: str) -> int:
+        """Hand out the events of a parked key again, all of them, in the order of the log; attempts count anew.
+
+        Args:
+            key: As in `list_blocked_keys`.
+
+        Returns:
+            How many events were parked, 0 or more.
+
+        Raises:
+            GroupBusyError: A transaction that stays open has claimed; again when it has ended.
+            GroupStateError: The transaction is not READ COMMITTED.
+
+        Source: `sluice.unpark_key`.
+        """
+        return self._runner.run(share_groups.unpark_key(*self._name, key))

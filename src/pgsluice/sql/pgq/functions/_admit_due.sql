@@ -1,0 +1,34 @@
+-- For whoever wants events now and cannot rely on maintenance: mostly one look into an index. What was committed behind its due
+-- time is looked for once a second: entries are written all the time, and nearly all of them are for later.
+create or replace function pgq._admit_due()
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    v_late_period constant interval := '1 second';
+    v_events_max constant integer := 1000; -- in the time of somebody who waits
+    v_now constant timestamptz := clock_timestamp();
+    v_last constant pgq.retry_pass := pgq._last_retry_pass();
+begin
+    perform
+    from pgq.retry_entry as e
+    where (e.ev_retry_after, e.entry_id) > (v_last.pass_time, v_last.pass_entry)
+      and e.ev_retry_after <= v_now
+    limit 1;
+    if found or (v_now > v_last.pass_time + v_late_period and pgq._any_retry(v_last.pass_snapshot, pgq._others_snapshot())) then
+        return pgq._move_retries(v_events_max);
+    end if;
+    return 0;
+end;
+$$;
+
+comment on function pgq._admit_due() is
+    'Put delayed and repeated events into their logs if any are due, some of them; costs next to nothing when none is.';
+revoke execute on function pgq._admit_due() from public;
+grant execute on function pgq._admit_due() to pgq_admin, sluice_admin;

@@ -1,0 +1,31 @@
+-- Who asks for a strong lock and waits for it makes all who come after it wait too. So nobody waits, with exceptions that say how
+-- long: see pgq._reclaim and sluice._maintain_ledgers.
+create or replace function pgq._lock_tables(i_tables regclass[], i_mode text, i_wait_ms integer)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_lock_timeout_before text := current_setting('lock_timeout');
+begin
+    if i_wait_ms > 0 then
+        perform set_config('lock_timeout', i_wait_ms::text, true);
+    end if;
+    execute format(
+        'lock table %s in %s mode %s',
+        (select string_agg(format('only %s', t.name), ', ' order by t.position) from unnest(i_tables) with ordinality as t (name, position)),
+        i_mode,
+        case when i_wait_ms > 0 then '' else 'nowait' end
+    );
+    perform set_config('lock_timeout', v_lock_timeout_before, true);
+    return true;
+exception
+    when lock_not_available then
+        return false; -- with the setting as it was before the block
+end;
+$$;
+
+comment on function pgq._lock_tables(regclass[], text, integer) is
+    'Lock tables in a mode, all or none; false when somebody else''s lock stands against it, at once or after a wait.';
+revoke execute on function pgq._lock_tables(regclass[], text, integer) from public;
+grant execute on function pgq._lock_tables(regclass[], text, integer) to pgq_admin, sluice_admin;

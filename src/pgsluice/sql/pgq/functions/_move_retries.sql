@@ -1,0 +1,109 @@
+-- Calls: pgq._due_retries, which explains what is due. Security definer: it writes into the logs and into pgq.retry_pass.
+--
+-- An event that a consumer wants again keeps its number. A delayed one gets the log's next number here, in the order of due time:
+-- so the numbers of a log stay in the order in which its events came.
+create or replace function pgq._move_retries(i_events_max integer)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set max_parallel_workers_per_gather = 0
+set jit = off
+as $$
+declare
+    v_lock_class constant integer := 1885827956; -- pgq.ticker's; no log has the number 0
+    v_now constant timestamptz := clock_timestamp();
+    v_last pgq.retry_pass;
+    v_pass pgq.retry_pass;
+    v_other oid;
+    v_log record;
+    v_events integer;
+    v_moved integer := 0;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('cannot repeat events in a %s transaction', current_setting('transaction_isolation')),
+            detail = 'Its snapshot may be older than the last pass, and would move events twice.',
+            hint = 'repeat events in a READ COMMITTED transaction';
+    end if;
+    -- One at a time, and until its commit is visible. The snapshot below is newer than what the last one stored.
+    if not pg_try_advisory_xact_lock(v_lock_class, 0) then
+        return 0;
+    end if;
+    v_last := pgq._last_retry_pass();
+
+    v_pass := v_last;
+    v_pass.pass_id := v_last.pass_id + 1;
+    -- What this transaction writes after the pass is the next one's.
+    v_pass.pass_snapshot := pgq._others_snapshot();
+    -- Up to now, but not past i_events_max of them.
+    v_other := format('pgq.retry_entry_%s', 1 - v_last.pass_table)::regclass;
+    select e.ev_retry_after, e.entry_id
+    into v_pass.pass_time, v_pass.pass_entry
+    from pgq.retry_entry as e
+    where (e.ev_retry_after, e.entry_id) > (v_last.pass_time, v_last.pass_entry)
+      and e.ev_retry_after <= v_now
+      and (e.tableoid <> v_other or (e.ev_retry_after, e.entry_id) > (v_last.copied_time, v_last.copied_entry))
+      and exists (select from pgq.queue as q where q.queue_id = e.ev_queue offset 0)
+    order by e.ev_retry_after, e.entry_id
+    offset i_events_max - 1
+    limit 1;
+    if not found then
+        v_pass.pass_time := greatest(v_last.pass_time, v_now);
+        v_pass.pass_entry := 9223372036854775807; -- all of that time
+    end if;
+
+    for v_log in
+        select q.queue_id, q.queue_cur_table, q.queue_event_seq
+        from pgq.queue as q
+        where q.queue_id in (select due.ev_queue from pgq._due_retries(v_last, v_pass) as due)
+        order by q.queue_id
+        for key share -- so that nobody drops it now
+    loop
+        perform pg_current_xact_id(); -- before the numbers, as in pgq.insert_event
+        -- A number for each, used or not: the ticker sees by the log's sequence that there are events, and how many.
+        execute format(
+            'insert into pgq.%I (
+                ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+             )
+             select coalesce(numbered.ev_id, numbered.next_id), numbered.ev_time, numbered.ev_owner, numbered.ev_retry,
+                numbered.ev_type, numbered.ev_data, numbered.ev_extra1, numbered.ev_extra2, numbered.ev_extra3, numbered.ev_extra4
+             from (
+                 select ordered.*, nextval($4) as next_id
+                 from (
+                     select due.*
+                     from pgq._due_retries($1, $2) as due
+                     where due.ev_queue = $3
+                     order by due.ev_retry_after, due.entry_id
+                 ) as ordered
+             ) as numbered',
+            format('event_%s_%s', v_log.queue_id, v_log.queue_cur_table)
+        )
+        using v_last, v_pass, v_log.queue_id, v_log.queue_event_seq::regclass;
+        get diagnostics v_events = row_count;
+        v_moved := v_moved + v_events;
+    end loop;
+
+    -- A pass that moved nothing is worth a row when there are entries that every later one would look at again.
+    if v_moved > 0
+        or exists (
+            select
+            from pgq.retry_entry as e
+            where (e.ev_retry_after, e.entry_id) > (v_last.pass_time, v_last.pass_entry) and e.ev_retry_after <= v_now
+        )
+        or pgq._any_retry(v_last.pass_snapshot, v_pass.pass_snapshot)
+    then
+        insert into pgq.retry_pass values (v_pass.*);
+    end if;
+    return v_moved;
+end;
+$$;
+
+comment on function pgq._move_retries(integer) is
+    'Put events whose time has come into their logs, about so many; returns how many it were, 0 also when somebody else is at it.';
+revoke execute on function pgq._move_retries(integer) from public;
+grant execute on function pgq._move_retries(integer) to pgq_admin, sluice_admin;

@@ -1,0 +1,73 @@
+-- jsonb_populate_record takes the types of the table.
+create or replace function sluice._group_settings(i_group sluice.share_group, i_options jsonb)
+returns sluice.share_group
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_options constant text[] := array[
+        'lease', 'max_attempts', 'max_deliveries', 'backoff', 'backoff_base', 'backoff_cap', 'backoff_jitter', 'dead_letter_log',
+        'key', 'when_waiting', 'start'
+    ];
+    v_group sluice.share_group;
+    v_wrong text;
+begin
+    if jsonb_typeof(i_options) is distinct from 'object' then
+        raise exception using
+            errcode = '22023',
+            message = format('the options of a share group are %s', coalesce(i_options::text, 'null')),
+            hint = 'give a JSON object, {} for the defaults';
+    end if;
+    select o.name into v_wrong
+    from jsonb_object_keys(i_options) as o (name)
+    where o.name <> all (v_options)
+    order by o.name
+    limit 1;
+    if found then
+        raise exception using
+            errcode = '22023',
+            message = format('a share group has no option %L', v_wrong),
+            hint = format('there are: %s', array_to_string(v_options, ', '));
+    end if;
+
+    v_group := jsonb_populate_record(i_group, i_options - 'start');
+    v_group.lease := coalesce(v_group.lease, '30 seconds');
+    v_group.max_attempts := coalesce(v_group.max_attempts, 5);
+    v_group.max_deliveries := coalesce(v_group.max_deliveries, 3 * v_group.max_attempts);
+    v_group.backoff := coalesce(v_group.backoff, 'exponential');
+    v_group.backoff_base := coalesce(v_group.backoff_base, '1 second');
+    v_group.backoff_cap := coalesce(v_group.backoff_cap, '10 minutes');
+    v_group.backoff_jitter := coalesce(v_group.backoff_jitter, true);
+    v_group.when_waiting := coalesce(v_group.when_waiting, 'block');
+    v_wrong := case
+        when v_group.lease <= '0' or v_group.lease > '100 years' then format('a lease of %s', v_group.lease)
+        when v_group.max_attempts < 1 then format('max_attempts %s', v_group.max_attempts)
+        when v_group.max_deliveries < 1 then format('max_deliveries %s', v_group.max_deliveries)
+        when v_group.backoff not in ('constant', 'linear', 'exponential') then format('a backoff %L', v_group.backoff)
+        when v_group.backoff_base not between '0' and '100 years' then format('a backoff_base of %s', v_group.backoff_base)
+        when v_group.backoff_cap not between '0' and '100 years' then format('a backoff_cap of %s', v_group.backoff_cap)
+        -- Its dead events would come to it again, and die again.
+        when v_group.dead_letter_log = v_group.queue_name then 'its own log as dead_letter_log'
+        when v_group.when_waiting not in ('block', 'skip', 'park') then format('when_waiting %L', v_group.when_waiting)
+    end;
+    if v_wrong is not null then
+        raise exception using
+            errcode = '22023',
+            message = format('a share group cannot have %s', v_wrong),
+            hint = 'lease more than 0; max_attempts and max_deliveries 1 or more; backoff constant, linear or exponential; no time over 100 years; '
+                'when_waiting block, skip or park; dead_letter_log another log';
+    end if;
+    if v_group.key is not null then
+        perform sluice._require_key(v_group.key);
+    end if;
+    if v_group.dead_letter_log is not null then
+        perform pgq._require_log(v_group.dead_letter_log);
+    end if;
+    return v_group;
+end;
+$$;
+
+comment on function sluice._group_settings(sluice.share_group, jsonb) is
+    'The row of a share group with these options; null stands for the default.';
+revoke execute on function sluice._group_settings(sluice.share_group, jsonb) from public;
+grant execute on function sluice._group_settings(sluice.share_group, jsonb) to pgq_admin, sluice_admin;

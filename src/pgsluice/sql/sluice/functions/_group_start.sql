@@ -1,0 +1,41 @@
+create or replace function sluice._group_start(i_queue_id integer, i_start jsonb)
+returns pgq.tick
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tick pgq.tick;
+begin
+    if i_start is null or i_start = '"end"' then
+        v_tick := pgq._last_tick(i_queue_id);
+        -- Not at the last tick, but at the end: what no tick covers yet was there before the group.
+        v_tick.tick_snapshot := pgq._others_snapshot();
+        v_tick.tick_event_seq := pgq._event_seq(i_queue_id);
+        return v_tick;
+    elsif i_start = '"beginning"' then
+        return pgq._tick_after(i_queue_id, 0);
+    elsif jsonb_typeof(i_start -> 'tick') = 'number' then
+        return pgq._kept_tick(i_queue_id, (i_start ->> 'tick')::bigint);
+    elsif jsonb_typeof(i_start -> 'time') = 'string' then
+        -- The last tick that was before it: what came since then is in the batches after.
+        select t.* into v_tick
+        from pgq.tick as t
+        where t.tick_queue = i_queue_id and t.tick_time <= (i_start ->> 'time')::timestamptz
+        order by t.tick_id desc
+        limit 1;
+        if not found then
+            return pgq._tick_after(i_queue_id, 0);
+        end if;
+        return v_tick;
+    end if;
+    raise exception using
+        errcode = '22023',
+        message = format('a share group cannot start at %s', i_start),
+        hint = 'use "end", "beginning", {"tick": 5} or {"time": "2026-01-31T12:00:00Z"}';
+end;
+$$;
+
+comment on function sluice._group_start(integer, jsonb) is
+    'The tick that a new share group begins behind.';
+revoke execute on function sluice._group_start(integer, jsonb) from public;
+grant execute on function sluice._group_start(integer, jsonb) to pgq_admin, sluice_admin;

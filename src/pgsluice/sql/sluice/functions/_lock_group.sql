@@ -1,0 +1,36 @@
+-- Whoever changes what a group hands out next holds its lock, to the end of the transaction, and reads after it got the lock how far
+-- the group is. It is an advisory lock, for a lock on a row would be a change of it.
+create or replace function sluice._lock_group(queue_name text, group_name text)
+returns sluice.share_group
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_lock_class constant integer := 1936221042;
+    v_group sluice.share_group;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using
+            errcode = 'SG004',
+            message = format('cannot claim in a %s transaction', current_setting('transaction_isolation')),
+            detail = 'Its snapshot may be older than the last claims, and it would hand out their events again.',
+            hint = 'claim in a READ COMMITTED transaction, best one of its own';
+    end if;
+    select g.*
+    into v_group
+    from sluice.share_group as g
+    where g.queue_name = _lock_group.queue_name and g.group_name = _lock_group.group_name;
+    if not found then
+        perform sluice._require_group(queue_name, group_name);
+    end if;
+    if not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then
+        perform sluice._wait_for_group(v_group);
+    end if;
+    return v_group;
+end;
+$$;
+
+comment on function sluice._lock_group(text, text) is
+    'Lock a share group to the end of the transaction, and return its row.';
+revoke execute on function sluice._lock_group(text, text) from public;
+grant execute on function sluice._lock_group(text, text) to pgq_admin, sluice_admin;

@@ -1,0 +1,76 @@
+-- A retry counts as an attempt, a release as nothing at all. A lapse counts as an attempt when the consumer was heard of after the claim. When it
+-- was not, the claim may never have reached it, and a lost reply is no fault of the event: then it is a delivery only.
+create or replace function sluice._redeliver(i_group sluice.share_group, i_now sluice.claim, i_outcome sluice.outcome)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_claim sluice.claim;
+    v_event sluice.redelivery;
+    v_attempt integer := 1;
+    v_delivery integer := 1;
+    v_again sluice.redelivery[] := '{}';
+begin
+    select c.* into v_claim from sluice.claim as c where c.group_id = i_group.group_id and c.claim_id = i_outcome.claim_id;
+    if i_outcome.outcome = 'release' then
+        v_attempt := 0;
+        v_delivery := 0;
+    elsif i_outcome.outcome = 'lapse' then
+        perform
+        from sluice.outcome as o
+        where o.group_id = i_group.group_id and o.claim_id = i_outcome.claim_id and o.outcome <> 'lapse';
+        v_attempt := found::integer;
+        for v_event in
+            select e.*
+            from sluice._claimed_events(i_group, v_claim, i_outcome.ev_ids) as e
+            where e.attempts + v_attempt >= i_group.max_attempts or e.deliveries + 1 >= i_group.max_deliveries
+        loop
+            v_event.attempts := v_event.attempts + v_attempt;
+            v_event.deliveries := v_event.deliveries + 1;
+            perform sluice._bury(i_group, i_outcome.claim_id, v_event, 'its lease ended', v_event.error);
+        end loop;
+    end if;
+    if i_group.key is not null then
+        for v_event in
+            select e.*
+            from sluice._claimed_events(i_group, v_claim, i_outcome.ev_ids) as e
+            where i_outcome.outcome <> 'lapse'
+               or e.attempts + v_attempt < i_group.max_attempts and e.deliveries + 1 < i_group.max_deliveries
+        loop
+            v_event.attempts := v_event.attempts + v_attempt;
+            v_event.deliveries := v_event.deliveries + v_delivery;
+            v_event.error := coalesce(i_outcome.error, v_event.error);
+            v_event.due_at := i_outcome.outcome_at + coalesce(
+                i_outcome.delay, case when i_outcome.outcome = 'retry' then sluice._backoff(i_group, v_event.attempts) else '0' end
+            );
+            v_again := v_again || v_event;
+        end loop;
+        perform sluice._return_events(i_group, i_now, i_outcome, v_again);
+        return;
+    end if;
+    -- Never behind the last one that was read, nor before it in time: see sluice._write_redelivery.
+    execute format(
+        'insert into sluice.redelivery_%s
+         select $1.group_id,
+            greatest($2.upto_due, $3.outcome_at + coalesce(
+                $3.delay, case when $3.outcome = ''retry'' then sluice._backoff($1, e.attempts + $4) else ''0'' end
+            )),
+            nextval(''sluice.redelivery_id_seq''), null,
+            e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4,
+            e.redriven, e.attempts + $4, e.deliveries + $5, coalesce($3.error, e.error)
+         from sluice._claimed_events($1, $6, $3.ev_ids) as e
+         where $3.outcome <> ''lapse''
+            or e.attempts + $4 < $1.max_attempts and e.deliveries + 1 < $1.max_deliveries',
+        (select l.number from sluice.ledger as l)
+    )
+    using i_group, i_now, i_outcome, v_attempt, v_delivery, v_claim;
+end;
+$$;
+
+comment on function sluice._redeliver(sluice.share_group, sluice.claim, sluice.outcome) is
+    'Put the events of an outcome among the redeliveries; those whose lease has ended too often, among the dead.';
+revoke execute on function sluice._redeliver(sluice.share_group, sluice.claim, sluice.outcome) from public;
+grant execute on function sluice._redeliver(sluice.share_group, sluice.claim, sluice.outcome) to pgq_admin, sluice_admin;

@@ -1,0 +1,30 @@
+create or replace function sluice._reject(
+    i_group sluice.share_group, i_claim sluice.claim, i_outcome sluice.outcome, i_ev_ids bigint[], i_reason text
+)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_event sluice.redelivery;
+begin
+    for v_event in
+        select e.* from sluice._claimed_events(i_group, i_claim, i_ev_ids) as e
+    loop
+        v_event.attempts := v_event.attempts + 1;
+        v_event.deliveries := v_event.deliveries + 1;
+        perform sluice._bury(i_group, i_claim.claim_id, v_event, i_reason, coalesce(i_outcome.error, v_event.error));
+    end loop;
+    i_outcome.outcome := 'reject';
+    i_outcome.ev_ids := i_ev_ids;
+    i_outcome.events := coalesce(cardinality(i_ev_ids), i_outcome.events);
+    i_outcome.delay := null;
+    i_outcome.is_mail := i_group.key is not null;
+    perform sluice._write_outcome(i_outcome);
+end;
+$$;
+
+comment on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text) is
+    'Put events of a claim, all of it for null, to the dead letters, and note it as their outcome.';
+revoke execute on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text) from public;
+grant execute on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text) to pgq_admin, sluice_admin;

@@ -1,0 +1,30 @@
+create or replace function sluice._require_group(queue_name text, group_name text)
+returns sluice.share_group
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_group sluice.share_group;
+begin
+    select g.*
+    into v_group
+    from sluice.share_group as g
+    where g.queue_name = _require_group.queue_name
+      and g.group_name = _require_group.group_name;
+    if not found then
+        perform pgq._require_log(queue_name);
+        raise exception using
+            errcode = 'SG001',
+            message = format('event log %L has no share group %L', queue_name, group_name),
+            hint = format('create it with sluice.create_group(%L, %L)', queue_name, group_name);
+    end if;
+    return v_group;
+end;
+$$;
+
+comment on function sluice._require_group(text, text) is
+    'The row of a share group; an error that says how to make it when there is none.';
+revoke execute on function sluice._require_group(text, text) from public;
+grant execute on function sluice._require_group(text, text) to pgq_admin, sluice_admin;

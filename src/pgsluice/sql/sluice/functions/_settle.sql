@@ -1,0 +1,75 @@
+-- The caller has checked the outcome and the delay.
+create or replace function sluice._settle(
+    i_group sluice.share_group, i_claim_id bigint, i_outcome text, i_ev_ids bigint[], i_delay interval, i_error text, i_reason text
+)
+returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_claim sluice.claim := sluice._hold_claim(i_group, i_claim_id);
+    v_outcome sluice.outcome;
+    v_before record;
+    v_dead bigint[];
+    v_again bigint[];
+begin
+    -- A statement after the lock.
+    select coalesce(max(o.outcome_no), 0) as outcome_no, coalesce(sum(o.events), 0) as events
+    into v_before
+    from sluice.outcome as o
+    where o.group_id = i_group.group_id and o.claim_id = i_claim_id;
+    v_outcome.group_id := i_group.group_id;
+    v_outcome.claim_id := i_claim_id;
+    v_outcome.outcome_no := v_before.outcome_no + 1;
+    v_outcome.outcome := i_outcome;
+    v_outcome.delay := i_delay;
+    v_outcome.error := i_error;
+    v_outcome.is_mail := i_outcome in ('retry', 'release') or i_group.key is not null;
+    v_outcome.events := v_claim.events + v_claim.redeliveries;
+    if i_ev_ids is not null or v_before.events > 0 then
+        v_outcome.ev_ids := sluice._unsettled(i_group, v_claim, i_outcome, i_ev_ids);
+        v_outcome.events := cardinality(v_outcome.ev_ids);
+        if v_outcome.events = 0 then
+            return 0;
+        end if;
+    end if;
+
+    if i_outcome = 'retry' then
+        -- Those for which this was the last attempt are dead, in this transaction.
+        select array_agg(e.ev_id) filter (where e.is_last), coalesce(array_agg(e.ev_id) filter (where not e.is_last), '{}')
+        into v_dead, v_again
+        from (
+            select c.ev_id,
+                c.attempts + 1 >= i_group.max_attempts or c.deliveries + 1 >= i_group.max_deliveries as is_last
+            from sluice._claimed_events(i_group, v_claim, v_outcome.ev_ids) as c
+        ) as e;
+        if v_dead is null then
+            perform sluice._write_outcome(v_outcome);
+            return v_outcome.events + sluice._send_back(i_group, v_claim, v_outcome);
+        else
+            perform sluice._reject(i_group, v_claim, v_outcome, v_dead, coalesce(i_reason, 'too many attempts'));
+            if v_again <> '{}' then
+                v_outcome.outcome_no := v_outcome.outcome_no + 1;
+                v_outcome.ev_ids := v_again;
+                v_outcome.events := cardinality(v_again);
+                perform sluice._write_outcome(v_outcome);
+                v_outcome.events := v_outcome.events + sluice._send_back(i_group, v_claim, v_outcome);
+                return cardinality(v_dead) + v_outcome.events;
+            end if;
+            return cardinality(v_dead);
+        end if;
+    elsif i_outcome = 'reject' then
+        perform sluice._reject(i_group, v_claim, v_outcome, v_outcome.ev_ids, coalesce(i_reason, 'rejected'));
+    else
+        perform sluice._write_outcome(v_outcome);
+    end if;
+    return v_outcome.events + case when i_outcome = 'release' then sluice._send_back(i_group, v_claim, v_outcome) else 0 end;
+end;
+$$;
+
+comment on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text) is
+    'Note what became of a claim, or of those of its events, and bury what is dead with that; returns how many it settled.';
+revoke execute on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text) from public;
+grant execute on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text) to pgq_admin, sluice_admin;

@@ -1,0 +1,119 @@
+-- What is decided is decided for a key: all its events here, which are in the order of the log, share its fate. A key is free for this claim if no other
+-- has it and nobody waits for it; one that this claim took a moment ago is.
+create or replace function sluice._sort_events(
+    i_group sluice.share_group, i_qty integer, i_claim sluice.claim, i_events pgq.event_template[],
+    out taken integer, out upto_ev_id bigint
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    v_events sluice.redelivery[];
+    v_turns sluice.key_turn[];
+    v_parked text[];
+    v_fate jsonb; -- of keys that are not free
+    v_part sluice.redelivery[];
+begin
+    select array_agg(
+        row(
+            i_group.group_id, null, null, null, e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data,
+            e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, coalesce(e.ev_retry, 0), 0, 0, null,
+            sluice._event_key(i_group.key, e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4), null
+        )::sluice.redelivery
+        order by e.position
+    )
+    into v_events
+    from unnest(i_events) with ordinality as e (
+        ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4, position
+    );
+    -- As sluice._last_turn, for all of them.
+    select coalesce(
+        array_agg(
+            coalesce(t.turn, row(i_group.group_id, k.key, null, null, null, '-infinity', '{}'::bigint[], 0, 0)::sluice.key_turn)
+        ),
+        '{}'
+    )
+    into v_turns
+    from (select distinct e.key from unnest(v_events) as e where e.key is not null) as k
+    left join lateral (
+        select n as turn
+        from sluice.key_turn as n
+        where n.group_id = i_group.group_id and n.key = k.key
+        order by n.turn_id desc
+        limit 1
+    ) as t on true;
+    v_parked := sluice._parked_keys(i_group, array(select t.key from unnest(v_turns) as t));
+    select coalesce(jsonb_object_agg(t.key, case when f.is_idle then 'park' else 'wait' end), '{}')
+    into v_fate
+    from unnest(v_turns) as t
+    cross join lateral (
+        select t.waiting = 0 and t.returned = '{}' and t.claim_id is null as is_idle,
+            t.waiting = 0 and t.returned = '{}' and t.claim_id = i_claim.claim_id as is_own,
+            t.key = any (v_parked) as is_parked
+    ) as f
+    where f.is_parked or not (f.is_idle or f.is_own is true);
+
+    -- Up to the event that makes it enough, and those of the same number. The rest stays in the window.
+    select e.ev_id
+    into upto_ev_id
+    from unnest(v_events) with ordinality as e (
+        group_id, due_at, redelivery_id, look_at, ev_id, ev_time, ev_txid, ev_type, ev_data,
+        ev_extra1, ev_extra2, ev_extra3, ev_extra4, redriven, attempts, deliveries, error, key, place, position
+    )
+    where (v_fate ? e.key) is not true
+    order by e.position
+    offset i_qty - 1
+    limit 1;
+    if upto_ev_id = (v_events[cardinality(v_events)]).ev_id then
+        upto_ev_id := null;
+    end if;
+    select array_agg(
+        row(
+            e.group_id, null, e.place, null, e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data,
+            e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, e.redriven, 0, 0, null, e.key, e.place
+        )::sluice.redelivery
+        order by e.place
+    )
+    into v_events
+    from (
+        select n.*, nextval('sluice.key_place_seq') as place
+        from (
+            select u.group_id, u.ev_id, u.ev_time, u.ev_txid, u.ev_type, u.ev_data, u.ev_extra1, u.ev_extra2, u.ev_extra3, u.ev_extra4,
+                u.redriven, u.key
+            from unnest(v_events) as u
+            where upto_ev_id is null or u.ev_id <= upto_ev_id
+        ) as n
+    ) as e;
+
+    select array_agg(e order by e.place), count(*) into v_part, taken from unnest(v_events) as e where (v_fate ? e.key) is not true;
+    perform sluice._write_key_events(i_claim.claim_id, v_part);
+    select array_agg(e order by e.place) into v_part from unnest(v_events) as e where v_fate ->> e.key = 'wait';
+    perform sluice._write_waiting(v_part, false);
+    select array_agg(e order by e.place) into v_part from unnest(v_events) as e where v_fate ->> e.key = 'park';
+    perform sluice._park_events(i_group, i_claim.claim_id, v_part);
+    select array_agg(
+        case
+            when v_fate ? t.key then row(
+                t.group_id, t.key, null, t.claim_id, t.since, t.due_at, t.returned,
+                case when t.waiting = 0 then n.first_place - 1 else t.upto_waiting end, t.waiting + n.events
+            )::sluice.key_turn
+            else row(
+                t.group_id, t.key, null, i_claim.claim_id, clock_timestamp(), '-infinity', '{}'::bigint[], t.upto_waiting, 0
+            )::sluice.key_turn
+        end
+    )
+    into v_turns
+    from unnest(v_turns) as t
+    join (select e.key, count(*) as events, min(e.place) as first_place from unnest(v_events) as e group by e.key) as n using (key)
+    where v_fate ->> t.key = 'wait' or (v_fate ? t.key) is false and t.claim_id is null;
+    perform sluice._write_turns(v_turns);
+end;
+$$;
+
+comment on function sluice._sort_events(sluice.share_group, integer, sluice.claim, pgq.event_template[]) is
+    'Take those of a log''s next events whose keys are free for a claim, qty at the most, and put the others where they wait; returns how many were taken, and up to which event it came, null for all.';
+revoke execute on function sluice._sort_events(sluice.share_group, integer, sluice.claim, pgq.event_template[]) from public;
+grant execute on function sluice._sort_events(sluice.share_group, integer, sluice.claim, pgq.event_template[]) to pgq_admin, sluice_admin;

@@ -1,0 +1,57 @@
+create or replace function sluice._take_keyed_redeliveries(
+    i_group sluice.share_group, i_qty integer, inout claim sluice.claim, out is_news boolean
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    v_looks_max constant integer := 1000; -- a call; the next one goes on
+    v_now timestamptz;
+    v_next sluice.redelivery;
+    v_turn sluice.key_turn;
+begin
+    is_news := false;
+    for v_look in 1 .. v_looks_max
+    loop
+        exit when claim.redeliveries >= i_qty;
+        -- If the clock went back, what was due is due. One at a time: each may add others that are due now.
+        v_now := greatest(clock_timestamp(), claim.upto_due);
+        select r.*
+        into v_next
+        from sluice.redelivery as r
+        where r.group_id = i_group.group_id
+          and (r.due_at, r.redelivery_id) > (claim.upto_due, claim.upto_redelivery)
+          and r.due_at <= v_now
+        order by r.due_at, r.redelivery_id
+        limit 1;
+        exit when not found;
+        is_news := true;
+        claim.upto_due := v_next.due_at;
+        claim.upto_redelivery := v_next.redelivery_id;
+        v_now := greatest(v_now, claim.upto_due);
+        if v_next.look_at is not null then
+            perform sluice._look_at_lease(i_group, claim, v_next.look_at);
+            continue;
+        elsif v_next.ev_id is not null and v_next.key is null then
+            perform sluice._write_key_events(claim.claim_id, array[v_next]);
+            claim.redeliveries := claim.redeliveries + 1;
+            continue;
+        elsif v_next.ev_id is not null then
+            v_turn := sluice._last_turn(i_group.group_id, v_next.key);
+            perform sluice._put_back(v_turn, array[v_next], '-infinity');
+            -- If others wait already, it is written when to look at the key.
+            continue when v_turn.waiting > 0 or v_turn.returned <> '{}';
+        end if;
+        claim.redeliveries := claim.redeliveries
+            + sluice._take_key(i_group, claim, v_next.key, i_qty - claim.redeliveries, v_now);
+    end loop;
+end;
+$$;
+
+comment on function sluice._take_keyed_redeliveries(sluice.share_group, integer, sluice.claim) is
+    'Take what is due of the redeliveries of a group with keys, and of keys that are free again.';
+revoke execute on function sluice._take_keyed_redeliveries(sluice.share_group, integer, sluice.claim) from public;
+grant execute on function sluice._take_keyed_redeliveries(sluice.share_group, integer, sluice.claim) to pgq_admin, sluice_admin;

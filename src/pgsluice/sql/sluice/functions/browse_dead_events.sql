@@ -1,0 +1,34 @@
+-- Without a filter it reads what it returns; with one, also what it passes by. A dropped group or log leaves its dead events.
+create or replace function sluice.browse_dead_events(
+    queue_name text,
+    group_name text,
+    after_dead_event_id bigint default null,
+    qty integer default 100,
+    ev_type text default null,
+    reason text default null,
+    ev_ids bigint[] default null,
+    since timestamptz default null,
+    until timestamptz default null
+)
+returns setof sluice.dead_event
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query execute format(
+        'select m.*
+         from sluice.dead_event as m
+         where ($8 is null or m.dead_event_id > $8)
+           and %s
+         order by m.dead_event_id
+         limit $9',
+        sluice._dead_event_filter_sql()
+    )
+    using queue_name, group_name, ev_type, reason, ev_ids, since, until, after_dead_event_id, qty;
+end;
+$$;
+
+comment on function sluice.browse_dead_events(text, text, bigint, integer, text, text, bigint[], timestamptz, timestamptz) is
+    'Dead events of a share group after a dead_event_id, lowest first. Time: dead_at.';
+revoke execute on function sluice.browse_dead_events(text, text, bigint, integer, text, text, bigint[], timestamptz, timestamptz) from public;
+grant execute on function sluice.browse_dead_events(text, text, bigint, integer, text, text, bigint[], timestamptz, timestamptz) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,0 +1,199 @@
+-- Under the lock of the group, and with a statement for each step, so that each sees what the holders of the lock before did.
+-- Called for every message: the statements of sluice._lock_group and sluice._last_claim stand here themselves.
+create or replace function sluice.claim(
+    queue_name text, group_name text, qty integer default 1, lease interval default null, synchronous boolean default true
+)
+returns setof sluice.claimed_event
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    v_ev_id_max constant bigint := 9223372036854775807; -- of a window that is exhausted
+    v_lock_class constant integer := 1936221042;
+    v_group sluice.share_group;
+    v_is_first boolean;
+    v_claim sluice.claim;
+    v_step record;
+    v_events pgq.event_template[];
+    v_is_news boolean := false;
+    v_is_busy boolean;
+    v_is_last boolean := false;
+    v_left integer;
+    v_is_settled boolean;
+    v_upto_tick bigint;
+begin
+    if qty is null or qty < 1 or lease <= '0' or lease > '100 years' then
+        raise exception using
+            errcode = '22023',
+            message = format('a claim of %s events for %s', coalesce(qty::text, 'null'), coalesce(lease::text, 'the lease of the group')),
+            hint = 'claim 1 event or more, for more than 0 and up to 100 years';
+    end if;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform sluice._lock_group(queue_name, group_name); -- which says why not
+    end if;
+    select g.*
+    into v_group
+    from sluice.share_group as g
+    where g.queue_name = claim.queue_name and g.group_name = claim.group_name;
+    if not found then
+        perform sluice._require_group(queue_name, group_name);
+    elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then
+        perform sluice._wait_for_group(v_group);
+    end if;
+    if not synchronous then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
+    loop
+        v_is_first := (select l.number from sluice.ledger as l) = 0;
+        if v_is_first then
+            select c.* into v_claim from sluice.claim_0 as c where c.group_id = v_group.group_id order by c.claim_id desc limit 1;
+        else
+            select c.* into v_claim from sluice.claim_1 as c where c.group_id = v_group.group_id order by c.claim_id desc limit 1;
+        end if;
+        -- Asked again: it may have waited for its lock on the table while that was emptied. From here on it is not, and so the newest
+        -- claim of a group is always where the next one looks.
+        exit when v_is_first = ((select l.number from sluice.ledger as l) = 0);
+    end loop;
+    if v_claim.claim_id is null then
+        v_claim := sluice._last_claim(v_group.group_id); -- nothing of it was written since the last switch
+    end if;
+    if v_claim.open_claim is null then
+        -- It was dropped while this session waited. Perhaps there is another one by its name.
+        if (sluice._require_group(queue_name, group_name)).group_id = v_group.group_id then
+            raise exception using
+                errcode = 'SG004',
+                message = format('share group %L has lost its claims', group_name),
+                detail = 'Its ledger was emptied by hand, or restored without its rows.',
+                hint = 'drop the group and create it anew';
+        end if;
+        return query select c.* from sluice.claim(queue_name, group_name, qty, lease, synchronous) as c;
+        return;
+    elsif v_group.lost is not null then
+        perform pgq._refuse_lost(v_group.sub_key, v_group.lost);
+    end if;
+    -- May the group have anything to move past? Not if nothing is open, and until a tick comes.
+    v_is_settled := v_claim.events + v_claim.redeliveries = 0 and v_claim.open_claim = v_claim.claim_id;
+    v_upto_tick := v_claim.upto_tick;
+    -- Never a number again that a consumer may have, not even of a claim that a crash or a rollback undid: it would settle another one's events.
+    v_claim.claim_id := greatest(v_claim.claim_id + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
+    v_claim.lease_until := null;
+    v_claim.from_ev_id := v_claim.upto_ev_id;
+    v_claim.events := 0;
+    v_claim.from_due := v_claim.upto_due;
+    v_claim.from_redelivery := v_claim.upto_redelivery;
+    v_claim.redeliveries := 0;
+
+    -- May there be mail? One that was read and that is not behind all that still runs looks like new: then it is read again, exactly.
+    if exists (
+            select
+            from sluice.outcome_0 as o
+            where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin(v_claim.mail_snapshot)
+        )
+        or exists (
+            select
+            from sluice.outcome_1 as o
+            where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin(v_claim.mail_snapshot)
+        )
+    then
+        v_step := sluice._read_mail(v_group, v_claim);
+        v_claim := v_step.claim;
+        v_is_news := v_step.is_news;
+    end if;
+    if v_is_news or clock_timestamp() >= v_claim.look_at then
+        v_step := sluice._look_at_leases(v_group, v_claim);
+        v_is_busy := v_step.is_busy;
+        v_is_news := v_is_news or v_step.is_news or v_is_busy; -- so that nobody looks at as many again
+        if v_group.key is null then
+            v_step := sluice._take_redeliveries(v_group, qty, v_step.claim);
+        else
+            v_step := sluice._take_keyed_redeliveries(v_group, qty, v_step.claim);
+        end if;
+        v_is_news := v_is_news or v_step.is_news;
+        v_claim := v_step.claim;
+        v_claim.look_at := sluice._next_look(v_claim, v_is_busy);
+    end if;
+    -- The next events of the window, by number. When it is exhausted, those of the next one, up to one that ends now.
+    v_left := qty - v_claim.redeliveries;
+    if v_left > 0 and v_group.key is not null then
+        v_step := sluice._take_keyed_events(v_group, v_left, v_claim);
+        v_claim := v_step.claim;
+        v_is_news := v_is_news or v_step.is_news;
+        v_left := 0;
+    end if;
+    while v_left > 0 and v_events is null
+    loop
+        if v_claim.upto_ev_id = v_ev_id_max then
+            v_step := sluice._next_window(v_group, v_claim, v_left);
+            v_claim := v_step.claim;
+            v_is_last := v_step.is_last;
+        end if;
+        v_claim.from_ev_id := v_claim.upto_ev_id;
+        if v_is_last and v_claim.upto_snapshot::text = v_claim.after_snapshot::text then
+            v_claim.upto_ev_id := v_ev_id_max;
+            exit; -- nobody has committed anything since
+        end if;
+        execute format('select pgq.event_%s_next($1, $2, $3, $4, $5, $6, $7)', v_group.queue_id)
+        using v_claim.after_snapshot, v_claim.after_seq, v_claim.upto_snapshot, v_claim.upto_seq, v_claim.from_ev_id, v_group.owner, v_left
+        into v_events;
+        v_claim.events := cardinality(v_events);
+        v_claim.upto_ev_id := case when v_claim.events < v_left then v_ev_id_max else v_events[v_claim.events].ev_id end;
+        if v_claim.events = 0 and not v_is_last then
+            v_events := null;
+        end if;
+    end loop;
+    if v_claim.events + v_claim.redeliveries < qty then
+        perform pgq._admit_due(); -- of delayed events. They are the next claim's
+    end if;
+    v_claim.claimed_at := clock_timestamp();
+    if v_claim.claimed_at not between v_claim.moved_at and v_claim.moved_at + interval '1 second'
+        and not (v_is_settled and v_claim.events + v_claim.redeliveries = 0 and v_claim.upto_tick = v_upto_tick)
+    then
+        v_step := sluice._move_group(v_group, v_claim);
+        v_is_news := v_is_news or v_step.is_news or (v_step.claim).open_claim > v_claim.open_claim;
+        v_claim := v_step.claim;
+    end if;
+    if v_claim.events + v_claim.redeliveries > 0 then
+        v_claim.lease_until := v_claim.claimed_at + coalesce(claim.lease, v_group.lease);
+        v_claim.look_at := least(v_claim.look_at, v_claim.lease_until);
+    elsif not v_is_news then
+        return;
+    end if;
+    if v_is_first then
+        insert into sluice.claim_0 values (v_claim.*);
+    else
+        insert into sluice.claim_1 values (v_claim.*);
+    end if;
+
+    if v_group.key is not null then
+        return query
+            select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, e.attempts + 1, e.deliveries + 1, e.redriven, v_claim.lease_until,
+                e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
+            from sluice._claimed_events(v_group, v_claim, null) as e;
+        return;
+    end if;
+    if v_claim.redeliveries > 0 then
+        return query
+            select v_claim.claim_id, r.ev_id, r.ev_time, r.ev_txid, r.attempts + 1, r.deliveries + 1, r.redriven, v_claim.lease_until,
+                r.ev_type, r.ev_data, r.ev_extra1, r.ev_extra2, r.ev_extra3, r.ev_extra4
+            from sluice.redelivery as r
+            where r.group_id = v_claim.group_id
+              and (r.due_at, r.redelivery_id) > (v_claim.from_due, v_claim.from_redelivery)
+              and (r.due_at, r.redelivery_id) <= (v_claim.upto_due, v_claim.upto_redelivery)
+              and r.look_at is null
+            order by r.due_at, r.redelivery_id;
+    end if;
+    return query
+        select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, 1, 1, coalesce(e.ev_retry, 0), v_claim.lease_until,
+            e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
+        from unnest(v_events) as e;
+end;
+$$;
+
+comment on function sluice.claim(text, text, integer, interval, boolean) is
+    'Claim up to qty events for a share group: first what comes again, then new ones. None: there is nothing now; it never waits for events.';
+revoke execute on function sluice.claim(text, text, integer, interval, boolean) from public;
+grant execute on function sluice.claim(text, text, integer, interval, boolean) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,0 +1,39 @@
+create or replace function sluice.drop_group(queue_name text, group_name text)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_group sluice.share_group;
+    v_claim sluice.claim;
+begin
+    perform pgq._require_log(queue_name);
+    select g.*
+    into v_group
+    from sluice.share_group as g
+    join pgq.queue as q on q.queue_id = g.queue_id
+    where q.queue_name = drop_group.queue_name and g.group_name = drop_group.group_name;
+    if not found then
+        return false;
+    end if;
+    -- Nobody is claiming; who waits for the lock finds this row, and that the group is gone. Rows of its ledgers mean nothing without it, and go with the
+    -- next emptying.
+    v_group := sluice._lock_group(queue_name, group_name);
+    v_claim := sluice._last_claim(v_group.group_id);
+    v_claim.claim_id := v_claim.claim_id + 1;
+    v_claim.lease_until := null;
+    v_claim.events := 0;
+    v_claim.redeliveries := 0;
+    v_claim.open_claim := null;
+    perform sluice._write_claim(v_claim);
+    perform from pgq.subscriber as s where s.sub_key = v_group.sub_key for update;
+    perform pgq._remove_subscribers(array[v_group.sub_key]);
+    return true;
+end;
+$$;
+
+comment on function sluice.drop_group(text, text) is
+    'Drop a share group; false when there is none. Its dead events stay.';
+revoke execute on function sluice.drop_group(text, text) from public;
+grant execute on function sluice.drop_group(text, text) to pgq_admin, sluice_admin;

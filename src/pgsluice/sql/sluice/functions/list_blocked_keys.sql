@@ -1,0 +1,42 @@
+-- As the last claim saw it: what was acknowledged since then is read by the next one. A key is part of the data: not for those who only watch.
+create or replace function sluice.list_blocked_keys(
+    queue_name text, group_name text,
+    out key text, out since timestamptz, out reason text, out waiting bigint, out claim_id bigint, out ev_id bigint, out due_at timestamptz
+)
+returns setof record
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+begin
+    return query
+        select t.key, t.since, 'claimed', t.waiting + cardinality(t.returned), t.claim_id, null::bigint, null::timestamptz
+        from sluice._waiting_turns(v_group.group_id) as t
+        where t.claim_id is not null
+        union all
+        select t.key, t.since, 'retrying', t.waiting + cardinality(t.returned) - 1, null, w.ev_id, t.due_at
+        from sluice._waiting_turns(v_group.group_id) as t
+        join sluice.key_waiting as w
+            on w.group_id = t.group_id and w.key = t.key and w.is_returned and w.waiting_id = t.returned[1]
+        where t.claim_id is null and t.due_at > clock_timestamp()
+        union all
+        select d.ev_key, min(d.dead_at), 'parked', count(*) - 1, null, (array_agg(d.ev_id order by d.ev_place))[1], null
+        from sluice.dead_event as d
+        where d.queue_name = list_blocked_keys.queue_name
+          and d.group_name = list_blocked_keys.group_name
+          and d.reason = 'parked'
+          and d.ev_key is not null
+        group by d.ev_key
+        order by 2, 1;
+end;
+$$;
+
+comment on function sluice.list_blocked_keys(text, text) is
+    'The keys of a share group whose events wait, longest first: for a claim that has the key, for an event of it that is to come again at due_at, or parked behind one; and how many wait behind it.';
+revoke execute on function sluice.list_blocked_keys(text, text) from public;
+grant execute on function sluice.list_blocked_keys(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,0 +1,38 @@
+-- Not stable: with the snapshot of the caller's statement it could find the ledgers emptied, and not see the copy.
+create or replace function sluice.list_claims(
+    queue_name text, group_name text,
+    out claim_id bigint, out claimed_at timestamptz, out lease_until timestamptz, out events integer, out settled integer, out renewals integer
+)
+returns setof record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+begin
+    return query
+        select c.claim_id, c.claimed_at, coalesce(o.renewed_until, c.lease_until), c.events + c.redeliveries, o.settled, o.renewals
+        from sluice.claim as c
+        cross join lateral (
+            select coalesce(sum(o.events), 0)::integer as settled,
+                (count(*) filter (where o.outcome = 'renew'))::integer as renewals,
+                (array_agg(o.outcome_at + o.delay order by o.outcome_no desc) filter (where o.outcome = 'renew'))[1] as renewed_until
+            from sluice.outcome as o
+            where o.group_id = c.group_id and o.claim_id = c.claim_id
+        ) as o
+        where c.group_id = v_group.group_id
+          and c.claim_id >= (
+              select newest.open_claim from sluice.claim as newest where newest.group_id = v_group.group_id order by newest.claim_id desc limit 1
+          )
+          and c.events + c.redeliveries > o.settled
+        order by c.claim_id;
+end;
+$$;
+
+comment on function sluice.list_claims(text, text) is
+    'The claims of a share group that are not settled, oldest first; those whose lease is over lapse with the next claim.';
+revoke execute on function sluice.list_claims(text, text) from public;
+grant execute on function sluice.list_claims(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -1,0 +1,30 @@
+create or replace function sluice.list_groups(
+    queue_name text default null,
+    out log_name text, out group_name text, out lease interval, out max_attempts integer, out max_deliveries integer,
+    out backoff text, out backoff_base interval, out backoff_cap interval, out backoff_jitter boolean,
+    out dead_letter_log text, out key text, out when_waiting text, out lost text,
+    out lag_events bigint, out lag_s double precision, out leased bigint, out retrying bigint, out dead bigint
+)
+returns setof record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if queue_name is not null then
+        perform pgq._require_log(queue_name);
+    end if;
+    return query
+        select i.*
+        from sluice.share_group as g
+        join pgq.queue as q on q.queue_id = g.queue_id
+        cross join lateral sluice.group_info(q.queue_name, g.group_name) as i
+        where list_groups.queue_name is null or q.queue_name = list_groups.queue_name
+        order by q.queue_name, g.group_name;
+end;
+$$;
+
+comment on function sluice.list_groups(text) is
+    'The share groups of one log or of all, with their settings, how far behind they are, and how many events are leased, to come again, and dead.';
+revoke execute on function sluice.list_groups(text) from public;
+grant execute on function sluice.list_groups(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -1,0 +1,120 @@
+-- What claims do in passing, for groups that nobody claims from: then a lease ends too, consumers say what became of a claim, and
+-- rotation waits for where the group stands. And it wakes who waits for a claim when an event's time has come to come again.
+--
+-- A group that is being claimed from needs none of it. So its lock is only tried.
+create or replace function sluice.maintain_groups(
+    queue_name text default null, out log_name text, out group_name text, out action text, out reason text
+)
+returns setof record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    v_lock_class constant integer := 1936221042; -- sluice.claim's
+    v_group sluice.share_group;
+    v_last sluice.claim;
+    v_claim sluice.claim;
+    v_step record;
+    v_is_news boolean;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using
+            errcode = 'SG004',
+            message = format('cannot maintain share groups in a %s transaction', current_setting('transaction_isolation')),
+            detail = 'It may not see the last claims.',
+            hint = 'run the maintenance in a READ COMMITTED transaction';
+    end if;
+    if queue_name is not null then
+        perform pgq._require_log(queue_name);
+    end if;
+    for v_group in
+        select g.*
+        from sluice.share_group as g
+        join pgq.queue as q on q.queue_id = g.queue_id
+        where (maintain_groups.queue_name is null or q.queue_name = maintain_groups.queue_name)
+          and g.lost is null
+        order by q.queue_name, g.group_name
+    loop
+        log_name := (select q.queue_name from pgq.queue as q where q.queue_id = v_group.queue_id);
+        group_name := v_group.group_name;
+        if not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then
+            action := 'kept';
+            reason := 'it is being claimed from';
+            return next;
+            continue;
+        end if;
+        -- After the lock, each a statement of its own.
+        v_last := sluice._last_claim(v_group.group_id);
+        perform from sluice.share_group as g where g.group_id = v_group.group_id and g.lost is null;
+        continue when not found; -- dropped or given up just now
+
+        v_claim := v_last;
+        v_claim.claim_id := greatest(v_last.claim_id + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
+        v_claim.claimed_at := clock_timestamp();
+        v_claim.lease_until := null;
+        v_claim.from_ev_id := v_last.upto_ev_id;
+        v_claim.events := 0;
+        v_claim.from_due := v_last.upto_due;
+        v_claim.from_redelivery := v_last.upto_redelivery;
+        v_claim.redeliveries := 0;
+        v_is_news := false;
+        reason := null;
+        v_step := sluice._read_mail(v_group, v_claim);
+        v_claim := v_step.claim;
+        if v_step.is_news then
+            v_is_news := true;
+            action := 'mail read';
+            return next;
+        end if;
+        if v_is_news or clock_timestamp() >= v_claim.look_at then
+            v_step := sluice._look_at_leases(v_group, v_claim);
+            v_claim := v_step.claim;
+            v_claim.look_at := sluice._next_look(v_claim, v_step.is_busy);
+            if v_step.is_news or v_step.is_busy then
+                v_is_news := true;
+                action := 'leases looked at';
+                return next;
+            end if;
+        end if;
+        -- Where the last row holds nothing, and nothing is open before it, the position is what it was when that was written.
+        if v_is_news or v_last.open_claim < v_last.claim_id or v_last.lease_until is not null then
+            v_step := sluice._move_group(v_group, v_claim);
+            v_claim := v_step.claim;
+            v_is_news := v_is_news or v_claim.open_claim > v_last.open_claim;
+            if v_step.is_news then
+                action := 'moved';
+                return next;
+            end if;
+        end if;
+        if v_is_news then
+            perform sluice._write_claim(v_claim);
+        end if;
+        if exists (
+            select
+            from sluice.redelivery as r
+            where r.group_id = v_group.group_id
+              and (r.due_at, r.redelivery_id) > (v_claim.upto_due, v_claim.upto_redelivery)
+              and r.due_at <= v_claim.claimed_at
+        ) then
+            perform pgq._notify_tick(v_group.queue_id, null);
+        end if;
+    end loop;
+
+    -- What all groups share.
+    log_name := null;
+    group_name := null;
+    select l.action, l.reason into action, reason from sluice._maintain_ledgers() as l;
+    if action is not null then
+        return next;
+    end if;
+end;
+$$;
+
+comment on function sluice.maintain_groups(text) is
+    'Maintain the share groups of one event log or all: what was said of claims, leases that ended, positions, and the ledgers they share. Says what, and why not.';
+revoke execute on function sluice.maintain_groups(text) from public;
+grant execute on function sluice.maintain_groups(text) to pgq_admin, sluice_admin;

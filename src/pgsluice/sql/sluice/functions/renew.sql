@@ -1,0 +1,45 @@
+create or replace function sluice.renew(queue_name text, group_name text, claim_id bigint, lease interval default null)
+returns timestamptz
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_claim sluice.claim;
+    v_outcome sluice.outcome;
+    v_events bigint;
+    v_until timestamptz;
+begin
+    if lease <= '0' or lease > '100 years' then
+        raise exception using
+            errcode = '22023',
+            message = format('a lease of %s', lease),
+            hint = 'renew for more than 0 and up to 100 years, or acknowledge with release';
+    end if;
+    v_claim := sluice._hold_claim(v_group, claim_id);
+    -- A statement after the lock.
+    select coalesce(max(o.outcome_no), 0) + 1, coalesce(sum(o.events), 0), greatest(v_claim.lease_until, max(o.outcome_at + o.delay) filter (where o.outcome = 'renew'))
+    into v_outcome.outcome_no, v_events, v_until
+    from sluice.outcome as o
+    where o.group_id = v_group.group_id and o.claim_id = renew.claim_id;
+    if v_events >= v_claim.events + v_claim.redeliveries then
+        perform sluice._refuse_claim(v_group, claim_id);
+    end if;
+    v_outcome.group_id := v_group.group_id;
+    v_outcome.claim_id := claim_id;
+    v_outcome.outcome := 'renew';
+    v_outcome.events := 0;
+    -- Never shorter than it is: when it ends is looked at then.
+    v_outcome.delay := greatest(coalesce(lease, v_group.lease), v_until - clock_timestamp());
+    v_outcome.is_mail := false;
+    return sluice._write_outcome(v_outcome) + v_outcome.delay;
+end;
+$$;
+
+comment on function sluice.renew(text, text, bigint, interval) is
+    'Hold a claim for longer: until so much time from now, never shorter than it is held already. Returns when that ends. It also says that the consumer is there.';
+revoke execute on function sluice.renew(text, text, bigint, interval) from public;
+grant execute on function sluice.renew(text, text, bigint, interval) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,0 +1,41 @@
+create or replace function sluice.set_group_options(queue_name text, group_name text, options jsonb)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_fixed text;
+begin
+    select o.name into v_fixed
+    from unnest(array['key', 'start', 'when_waiting']) as o (name)
+    where options ? o.name
+    order by o.name
+    limit 1;
+    if found then
+        raise exception using
+            errcode = 'SG004',
+            message = format('the option %L of a share group cannot change', v_fixed),
+            hint = 'drop the group and create it anew';
+    end if;
+    -- Locked before it is read: two that change different options both do.
+    select g.* into v_group from sluice.share_group as g where g.group_id = v_group.group_id for no key update;
+    v_group := sluice._group_settings(v_group, options);
+    update sluice.share_group as g
+    set lease = v_group.lease,
+        max_attempts = v_group.max_attempts,
+        max_deliveries = v_group.max_deliveries,
+        backoff = v_group.backoff,
+        backoff_base = v_group.backoff_base,
+        backoff_cap = v_group.backoff_cap,
+        backoff_jitter = v_group.backoff_jitter,
+        dead_letter_log = v_group.dead_letter_log
+    where g.group_id = v_group.group_id;
+end;
+$$;
+
+comment on function sluice.set_group_options(text, text, jsonb) is
+    'Change the settings of a share group that are named; what is claimed already keeps its lease.';
+revoke execute on function sluice.set_group_options(text, text, jsonb) from public;
+grant execute on function sluice.set_group_options(text, text, jsonb) to pgq_admin, sluice_admin;

@@ -1,0 +1,81 @@
+-- With one key all of its events, in one transaction: a part would be overtaken by what comes after it.
+create or replace function sluice.unpark_key(queue_name text, group_name text, key text)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_group sluice.share_group := sluice._lock_group(queue_name, group_name);
+    v_turn sluice.key_turn;
+    v_claim sluice.claim;
+    v_look sluice.redelivery;
+    v_parked bigint;
+begin
+    v_turn := sluice._last_turn(v_group.group_id, key);
+    -- Behind the parked ones, those that were not put aside yet.
+    execute format(
+        'with parked as (
+            delete from sluice.dead_event as d
+            where d.queue_name = $1 and d.group_name = $2 and d.ev_key = $3 and d.reason = ''parked''
+            returning d.*
+        ),
+        moved as (
+            insert into sluice.%I
+            select $4, $3, false, m.place, m.place, m.ev_id, m.ev_time, m.ev_txid, m.ev_type, m.ev_data,
+                m.ev_extra1, m.ev_extra2, m.ev_extra3, m.ev_extra4, m.redriven, 0, 0, m.error
+            from (
+                select o.*, nextval(''sluice.key_place_seq'') as place
+                from (
+                    select d.ev_id, d.ev_time, d.ev_txid, d.ev_type, d.ev_data, d.ev_extra1, d.ev_extra2, d.ev_extra3, d.ev_extra4,
+                        d.redriven + (d.deliveries > 0)::integer as redriven, d.error, 0 as part, d.ev_place as number
+                    from parked as d
+                    union all
+                    select w.ev_id, w.ev_time, w.ev_txid, w.ev_type, w.ev_data, w.ev_extra1, w.ev_extra2, w.ev_extra3, w.ev_extra4,
+                        w.redriven, w.error, 1 + (not w.is_returned)::integer, w.place
+                    from sluice.key_waiting as w
+                    where w.group_id = $4
+                      and w.key = $3
+                      and (w.is_returned and w.waiting_id = any ($5) or not w.is_returned and w.waiting_id > $6)
+                      and exists (select from parked)
+                    order by part, number
+                ) as o
+            ) as m
+            returning waiting_id
+        )
+        select (select count(*) from parked), count(*), min(m.waiting_id) - 1 from moved as m',
+        format('key_waiting_%s', (select l.number from sluice.ledger as l))
+    )
+    using queue_name, group_name, key, v_group.group_id, v_turn.returned, v_turn.upto_waiting
+    into v_parked, v_turn.waiting, v_turn.upto_waiting;
+    if v_parked = 0 then
+        return 0;
+    end if;
+    v_turn.returned := '{}';
+    v_turn.since := clock_timestamp();
+    v_turn.due_at := '-infinity';
+    perform sluice._write_turns(array[v_turn]);
+    if v_turn.claim_id is null then
+        v_claim := sluice._last_claim(v_group.group_id);
+        v_look.key := key;
+        v_look.due_at := clock_timestamp();
+        perform sluice._write_redelivery(v_claim, v_look);
+        -- So that the next claim looks.
+        v_claim.claim_id := greatest(v_claim.claim_id + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
+        v_claim.claimed_at := clock_timestamp();
+        v_claim.lease_until := null;
+        v_claim.events := 0;
+        v_claim.redeliveries := 0;
+        v_claim.look_at := v_look.due_at;
+        perform sluice._write_claim(v_claim);
+    end if;
+    return v_parked;
+end;
+$$;
+
+comment on function sluice.unpark_key(text, text, text) is
+    'Hand out the events of a parked key again, in the order of the log; their attempts count anew. Returns how many were parked.';
+revoke execute on function sluice.unpark_key(text, text, text) from public;
+grant execute on function sluice.unpark_key(text, text, text) to pgq_admin, sluice_admin;

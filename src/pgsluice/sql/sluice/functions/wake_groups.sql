@@ -1,0 +1,46 @@
+-- For a process that ticks, between two ticks. A claim needs no tick: it takes a snapshot of its own. So who waits for one is woken
+-- as soon as there is an event, and a tick, which is a row and a batch for every consumer, is not made for that.
+--
+-- Of several that tick, the one that made the newest tick of a log looks after it until there is a newer one. So an event wakes
+-- once. What is known of a log is remembered as in sluice.tick, in settings.
+create or replace function sluice.wake_groups()
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_id integer;
+    v_setting text;
+    v_woken text[]; -- this session's last tick, and a snapshot: what it sees has woken already
+    v_is_new boolean;
+    v_logs integer := 0;
+begin
+    for v_queue_id in
+        select q.queue_id
+        from pgq.queue as q
+        where exists (select from sluice.share_group as g where g.queue_id = q.queue_id)
+    loop
+        v_setting := format('sluice.woken_%s', v_queue_id);
+        v_woken := string_to_array(nullif(current_setting(v_setting, true), ''), ' ');
+        continue when v_woken is null;
+        v_logs := v_logs + 1;
+        continue when current_setting(format('sluice.settled_%s', v_queue_id), true)
+            = pg_sequence_last_value(format('pgq.event_%s_id_seq', v_queue_id)::regclass)::text;
+        continue when v_woken[1]::bigint <> pg_sequence_last_value(format('pgq.event_%s_tick_seq', v_queue_id)::regclass);
+        execute format('select pgq.%I($1, pg_current_snapshot())', format('event_%s_any', v_queue_id))
+        using v_woken[2]::pg_snapshot
+        into v_is_new;
+        if v_is_new then
+            perform pgq._notify_tick(v_queue_id, null);
+            perform set_config(v_setting, format('%s %s', v_woken[1], pg_current_snapshot()), false);
+        end if;
+    end loop;
+    return v_logs;
+end;
+$$;
+
+comment on function sluice.wake_groups() is
+    'Wake who waits for a claim on a log in which something is new; returns how many logs with share groups this session ticks.';
+revoke execute on function sluice.wake_groups() from public;
+grant execute on function sluice.wake_groups() to pgq_admin, sluice_admin;

@@ -1,0 +1,177 @@
+"""`pgsluice group` as a shell script would use it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from pgsluice import EventLog, ShareGroup
+from support import rows, value
+
+PGSLUICE = [sys.executable, "-c", "from pgsluice.cli.main import main; main()"]
+
+
+@pytest.fixture
+def group(database_18):
+    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*PGSLUICE, "group", *arguments, "--dsn", database_18.url],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, (
+            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
+        return done
+
+    return run
+
+
+@pytest.fixture
+def connection(database_18):
+    with database_18.connect() as connection:
+        EventLog(connection).create_queue("orders")
+        yield connection
+
+
+def settings(connection):
+    query = "select lease::text, max_attempts, backoff, dead_letter_log from sluice.share_group"
+    return rows(connection, query)
+
+
+def test_a_group_is_created_listed_shown_and_dropped(group, connection):
+    assert group("list").stdout == "no groups\n"
+    group("create", "orders", "billing")
+    group("create", "orders", "billing")
+    group("create", "orders", "audit")
+
+    listed = json.loads(group("list", "--json").stdout)
+    assert listed == [
+        {
+            "queue_name": "orders",
+            "group_name": name,
+            "lag_events": 0,
+            "lag_s": 0.0,
+            "leased": 0,
+            "retrying": 0,
+            "dead": 0,
+        }
+        for name in ("audit", "billing")
+    ]
+    assert "billing" in group("list", "orders").stdout
+    (info,) = json.loads(group("info", "orders", "billing", "--json").stdout)
+    assert (info["lease"], info["max_attempts"], info["key"]) == (30.0, 5, None)
+    assert "max_attempts" in group("info", "orders", "billing").stdout
+
+    group("drop", "orders", "billing", "--yes")
+    assert "no share group 'billing'" in group("drop", "orders", "billing", "--yes", code=1).stderr
+    assert [row["group_name"] for row in json.loads(group("list", "--json").stdout)] == ["audit"]
+
+
+def test_settings_are_given_and_changed_one_by_one(group, connection):
+    EventLog(connection).create_queue("dead")
+    options = ("--lease", "2m", "--max-attempts", "3", "--backoff", "linear")
+
+    group("create", "orders", "billing", *options, "--dead-letter-log", "dead", "--no-jitter")
+    assert settings(connection) == [("00:02:00", 3, "linear", "dead")]
+    assert "another lease" in group("create", "orders", "billing", "--lease", "3m", code=3).stderr
+    group("set", "orders", "billing", "--max-attempts", "7", "--backoff-base", "5s")
+    assert settings(connection) == [("00:02:00", 7, "linear", "dead")]
+    group("set", "orders", "billing", "--no-dead-letter-log", "--jitter")
+
+    assert settings(connection) == [("00:02:00", 7, "linear", None)]
+    more = "select backoff_base::text, backoff_jitter from sluice.share_group"
+    assert rows(connection, more) == [("00:00:05", True)]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("create", "orders", "billing", "--lease", "forever"),
+        ("create", "orders", "billing", "--lease", "2 minutes"),
+        ("create", "orders", "billing", "--start", "yesterday"),
+        ("create", "orders", "billing", "--max-attempts", "0"),
+        ("create", "orders", "billing", "--backoff", "quadratic"),
+        ("set", "orders", "billing"),
+        ("set", "orders", "billing", "--dead-letter-log", "d", "--no-dead-letter-log"),
+        ("set", "orders", "billing", "--start", "end"),
+    ],
+)
+def test_what_makes_no_sense_is_a_mistake_of_usage(group, connection, arguments):
+    group(*arguments, code=2)
+
+
+def test_a_group_starts_where_it_is_told_to(group, connection):
+    log = EventLog(connection)
+    log.insert_event("orders", "t", "one")
+    tick_id = log.log_tick("orders")
+    log.insert_event("orders", "t", "two")
+    log.log_tick("orders")
+    connection.execute(
+        "update pgq.tick set tick_time = '2026-01-01 12:00Z' where tick_id <= %s", [tick_id]
+    )
+    starts = {"end": [], "beginning": ["one", "two"], str(tick_id): ["two"], "2026-02-01": ["two"]}
+
+    for number, (start, expected) in enumerate(starts.items()):
+        group("create", "orders", f"g{number}", "--start", start)
+        events = ShareGroup(connection, "orders", f"g{number}").claim(5)
+        assert [event.ev_data for event in events] == expected
+
+
+def test_open_claims_are_shown(group, connection):
+    group("create", "orders", "billing")
+    assert group("claims", "orders", "billing").stdout == "no open claims\n"
+    connection.execute("select pgq.insert_event('orders', 't', 'x') from generate_series(1, 3)")
+    shared = ShareGroup(connection, "orders", "billing")
+    events = shared.claim(3, lease_s=600)
+    shared.accept(events[0])
+
+    (claim,) = json.loads(group("claims", "orders", "billing", "--json").stdout)
+
+    assert (claim["claim_id"], claim["events"], claim["settled"]) == (events[0].claim_id, 3, 1)
+    assert datetime.fromisoformat(claim["lease_until"]) > datetime.now(UTC)
+    assert str(events[0].claim_id) in group("claims", "orders", "billing").stdout
+    assert json.loads(group("list", "--json").stdout)[0]["leased"] == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("set", "--max-attempts", "2"), ("info",), ("claims",)],
+    ids=lambda arguments: arguments[0],
+)
+def test_an_unknown_group_is_an_error_with_the_way_out(group, connection, arguments):
+    command, *options = arguments
+
+    done = group(command, "orders", "billing", *options, code=3)
+
+    assert "no share group 'billing'; create it with `pgsluice group create orders billing`" in (
+        done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("create", "missing", "billing"),
+        ("info", "missing", "billing"),
+        ("drop", "missing", "billing", "--yes"),
+        ("list", "missing"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_an_unknown_log_is_an_error_with_the_way_out(group, connection, arguments):
+    done = group(*arguments, code=3)
+
+    assert "event log 'missing' does not exist; create it with `pgsluice log create missing`" in (
+        done.stderr
+    )
+
+
+def test_an_unknown_dead_letter_log_is_the_one_that_is_named(group, connection):
+    done = group("create", "orders", "billing", "--dead-letter-log", "missing", code=3)
+
+    assert "event log 'missing' does not exist" in done.stderr
+    assert value(connection, "select count(*) from sluice.share_group") == 0

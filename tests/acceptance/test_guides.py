@@ -1,0 +1,52 @@
+"""The guides whose examples and commands can run as they stand: in order, with the output they show."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
+
+
+@pytest.fixture
+def run(database_18, tmp_path):
+    environ = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith("PG") and name != "DATABASE_URL"
+    }
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            env=environ | {"PGSLUICE_DSN": database_18.url},
+            cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("guide", ["share-groups"])
+def test_a_guide_does_what_it_shows(run, guide):
+    shown, printed = [], []
+    for kind, text in BLOCK.findall((GUIDES / f"{guide}.md").read_text(encoding="utf-8")):
+        if kind == "text":
+            shown.append(text)
+        elif kind == "python":
+            printed.append(run("-c", text))
+        else:
+            for command in (shlex.split(line, comments=True) for line in text.splitlines()):
+                assert command[0] == "pgsluice"
+                run("-c", "from pgsluice.cli.main import main; main()", *command[1:])
+
+    assert len(shown) > 1
+    assert printed == shown

@@ -1,0 +1,317 @@
+"""A consumer of a share group that writes down what it does: `python -m chaos.consumer URL HISTORY PROCESS SEED LEASE_S QTY_MAX WILDNESS`.
+
+What it makes of an event follows from the event's number, so that it is the same for every consumer: most are accepted, with
+a row in the table `effect` in the same transaction; some always fail, some are always rejected, some kill the consumer. It is
+also slow, forgetful and double-tongued, until there is a file `calm` beside the history. It ends when there is a file `stop`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+
+from chaos.sessions import MICROSECONDS, NOW, connect, is_gone
+from support_history import Log
+
+LOG, GROUP = "orders", "workers"
+# Each so many of a producer, from the so manieth on.
+ALWAYS_FAILS, ALWAYS_REJECTED = (97, 5), (101, 7)
+CLAIM = f"""
+    select c.claim_id, {MICROSECONDS.format("statement_timestamp()")}, {NOW},
+        {MICROSECONDS.format("c.lease_until")}, c.ev_id, c.ev_data, c.attempt, c.deliveries
+    from sluice.claim('{LOG}', '{GROUP}', %s, make_interval(secs => %s), %s) as c"""
+ACKNOWLEDGE = f"""
+    select sluice.acknowledge('{LOG}', '{GROUP}', %s, %s, %s, make_interval(secs => %s), %s)"""
+RENEW = f"""
+    select {MICROSECONDS.format(f"sluice.renew('{LOG}', '{GROUP}', %s, make_interval(secs => %s))")}"""
+EFFECT = "insert into effect select %s, %s, e.* from unnest(%s::bigint[], %s::text[]) as e"
+
+
+def is_one(value: str, kind: tuple[int, int]) -> bool:
+    """Is the event with this value of a kind? Values are `producer-number`."""
+    every, place = kind
+    return int(value.partition("-")[2]) % every == place
+
+
+def kills(value: str) -> bool:
+    """Does the event kill its consumer? Few do: those take others with them, and starting a process is dear."""
+    return value.startswith("p0-") and is_one(value, (4001, 1501))
+
+
+class Part(NamedTuple):
+    """What a settlement says of some events of a claim; without numbers it is about all that are left."""
+
+    outcome: str
+    events: dict[int, str]
+    delay_s: float | None = None
+    without_numbers: bool = False
+
+
+@dataclass
+class Held:
+    """A claim in the hands of this consumer, and the events of it that are not settled."""
+
+    claim_id: int
+    lease_s: float
+    events: dict[int, str] = field(default_factory=dict)
+
+
+class SettledBeforeError(Exception):
+    """An acknowledgement settled fewer events than there are: what they were for is done already."""
+
+
+class Consumer:
+    """One process; `run` ends when it is told to."""
+
+    def __init__(
+        self,
+        url: str,
+        history: Path,
+        process: str,
+        seed: int,
+        lease_s: float,
+        qty_max: int,
+        wildness: float,
+    ) -> None:
+        self._url = url
+        self._log = Log(history, process)
+        self._process = process
+        self._chance = random.Random(seed)
+        self._lease_s = lease_s
+        self._quantities = [qty for qty in (1, 5, 20, 100, 300) if qty <= qty_max]
+        self._wildness = wildness
+        self._folder = history.parent
+        self._session = connect(url)
+        self._settlements = 0
+
+    def run(self) -> None:
+        while not (self._folder / "stop").exists():
+            if self._wildness > 0 and (self._folder / "calm").exists():
+                self._wildness = 0
+                # What is left at the end are events that kill their consumers, and wait for their leases.
+                self._lease_s /= 2
+            if self._session.closed:
+                self._session = connect(self._url)
+            held = self._claim()
+            if held is None:
+                time.sleep(0.03)
+            else:
+                self._handle(held)
+
+    def _wild(self, probability: float) -> bool:
+        return self._chance.random() < probability * self._wildness
+
+    def _reply_is_lost(self) -> bool:
+        """Now and then the process dies at the worst of moments, or its session does."""
+        if self._wild(0.005):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._wild(0.005):
+            self._session.close()
+            return True
+        return False
+
+    def _claim(self) -> Held | None:
+        qty = self._chance.choice(self._quantities)
+        lease_s = self._lease_s * self._chance.choice([1, 1.5])
+        synchronous = self._chance.random() < 0.5
+        undone = self._wild(0.02)
+        asked = {"qty": qty, "lease_us": int(lease_s * 1e6), "synchronous": synchronous}
+        self._log.write("invoke", "claim", asked)
+        try:
+            if undone:
+                self._session.execute("begin")
+            found = self._session.execute(CLAIM, [qty, lease_s, synchronous]).fetchall()
+            if self._reply_is_lost():
+                self._log.write("info", "claim")
+                return None
+            if undone:
+                time.sleep(0.01)
+                self._session.execute("rollback")
+                self._log.write("fail", "claim", {"code": "rolled back"})
+                return None
+        except psycopg.Error as error:
+            if not is_gone(self._session, error):
+                raise
+            self._log.write("info", "claim")
+            return None
+        if not found:
+            self._log.write("ok", "claim", {"events": []})
+            return None
+        claim_id, asked_at, given_at, lease_until = found[0][:4]
+        self._log.write(
+            "ok",
+            "claim",
+            {
+                "claim": claim_id,
+                "asked_at": asked_at,
+                "given_at": given_at,
+                "lease_until": lease_until,
+                "events": [row[4:] for row in found],
+            },
+        )
+        return Held(claim_id, lease_s, {row[4]: row[5] for row in found})
+
+    def _handle(self, held: Held) -> None:
+        time.sleep(self._chance.random() / 100)
+        if self._wild(0.02):
+            return  # forgotten
+        if self._wild(0.06):
+            time.sleep(held.lease_s * 0.6)
+            self._renew(held)
+            # Past the end that the lease had.
+            time.sleep(held.lease_s * self._chance.choice([0, 0.6]))
+        elif self._wild(0.02):
+            time.sleep(held.lease_s * 1.1)  # too long
+        parts = self._judge(held)
+        if not parts:
+            os.kill(os.getpid(), signal.SIGKILL)
+        # All in one transaction, or one for each.
+        for said in [parts] if self._chance.random() < 0.5 else [[part] for part in parts]:
+            known = self._settle(held, said)
+            if not known and self._chance.random() < 0.7:
+                self._settle(held, said)
+            if self._wild(0.03):
+                return  # the rest is forgotten
+        if any(map(kills, held.events.values())):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _judge(self, held: Held) -> list[Part]:
+        """What is to be said of which events; nothing at all when one of them kills at once."""
+        events: dict[str, dict[int, str]] = {"accept": {}, "retry": {}, "release": {}, "reject": {}}
+        kill = False
+        for ev_id, value in held.events.items():
+            if kills(value):
+                kill = True
+            elif is_one(value, ALWAYS_FAILS) or self._wild(0.02):
+                events["retry"][ev_id] = value
+            elif is_one(value, ALWAYS_REJECTED):
+                events["reject"][ev_id] = value
+            else:
+                events["release" if self._wild(0.02) else "accept"][ev_id] = value
+        if kill and (self._chance.random() < 0.5 or not any(events.values())):
+            return []
+        delay_s = self._chance.choice([None, None, 0.0, 0.5])
+        parts = [
+            Part(outcome, of_outcome, delay_s if outcome == "retry" else None)
+            for outcome, of_outcome in events.items()
+            if of_outcome
+        ]
+        accepted = parts[0].events
+        if self._wild(0.1) and parts[0].outcome == "accept" and len(accepted) > 1:
+            half = dict(list(accepted.items())[: len(accepted) // 2])
+            rest = {e: value for e, value in accepted.items() if e not in half}
+            parts[:1] = [Part("accept", half), Part("accept", rest)]
+        self._chance.shuffle(parts)
+        if not kill and self._chance.random() < 0.5:
+            parts[-1] = parts[-1]._replace(without_numbers=True)
+        return parts
+
+    def _settle(self, held: Held, parts: list[Part]) -> bool:
+        """Settle in one transaction; false when nobody knows whether it was committed."""
+        self._settlements += 1
+        settlement = f"{self._process}-{self._settlements}"
+        said = [
+            {
+                "outcome": part.outcome,
+                "ev_ids": list(part.events),
+                "delay_us": None if part.delay_s is None else int(part.delay_s * 1e6),
+            }
+            for part in parts
+        ]
+        asked = {"settlement": settlement, "claim": held.claim_id, "parts": said}
+        self._log.write("invoke", "settle", asked)
+        if self._session.closed:
+            self._session = connect(self._url)
+        try:
+            self._session.execute("begin")
+            at = self._now()
+            for part in parts:
+                self._acknowledge(held, part, settlement)
+        except SettledBeforeError:
+            self._fail("settle", "settled before")
+            return True
+        except psycopg.Error as error:
+            if is_gone(self._session, error):
+                self._log.write("fail", "settle", {"code": "session lost", "at": 0})
+            else:
+                self._fail("settle", error.sqlstate)
+            return True
+        if self._wild(0.1):
+            time.sleep(0.03)  # claims go on behind it
+        try:
+            self._session.execute("commit")
+        except psycopg.Error as error:
+            if not is_gone(self._session, error):
+                raise
+            self._log.write("info", "settle")
+            return False
+        if self._reply_is_lost():
+            self._log.write("info", "settle")
+            return False
+        self._log.write("ok", "settle", {"at": at})
+        for part in parts:
+            for ev_id in part.events:
+                del held.events[ev_id]
+        return True
+
+    def _acknowledge(self, held: Held, part: Part, settlement: str) -> None:
+        ev_ids = list(part.events)
+        error = settlement if part.outcome in ("retry", "reject") else None
+        settled = self._session.execute(
+            ACKNOWLEDGE,
+            [
+                held.claim_id,
+                part.outcome,
+                None if part.without_numbers else ev_ids,
+                part.delay_s,
+                error,
+            ],
+        ).fetchall()[0][0]
+        if settled != len(ev_ids):
+            raise SettledBeforeError
+        if part.outcome == "accept":
+            values = list(part.events.values())
+            self._session.execute(EFFECT, [settlement, held.claim_id, ev_ids, values])
+
+    def _renew(self, held: Held) -> None:
+        self._log.write("invoke", "renew", {"claim": held.claim_id})
+        try:
+            at = self._now()
+            row = self._session.execute(RENEW, [held.claim_id, held.lease_s]).fetchall()[0]
+        except psycopg.Error as error:
+            if is_gone(self._session, error):
+                self._log.write("info", "renew")
+            else:
+                self._fail("renew", error.sqlstate)
+        else:
+            self._log.write("ok", "renew", {"at": at, "until": row[0]})
+
+    def _now(self) -> int:
+        return self._session.execute(f"select {NOW}").fetchall()[0][0]
+
+    def _fail(self, name: str, code: str | None) -> None:
+        """Write down that it was refused; anything but what may happen ends the process."""
+        if code not in ("settled before", "SG002"):
+            raise
+        try:
+            self._session.execute("rollback")
+            at = self._now()
+        except psycopg.OperationalError:
+            at = sys.maxsize
+        self._log.write("fail", name, {"code": code, "at": at})
+
+
+if __name__ == "__main__":
+    url, history, process, seed, lease_s, qty_max, wildness = sys.argv[1:]
+    Consumer(
+        *(url, Path(history), process, int(seed)),
+        *(float(lease_s), int(qty_max), float(wildness)),
+    ).run()

@@ -1,0 +1,209 @@
+"""A share group whose consumers are killed every second and whose server is stopped as in a power cut."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from chaos.running import Plan, Run
+from pgsluice import schema
+from pgsluice.embedded import EmbeddedServer
+from support import replace_in
+
+MESSAGES = int(os.environ.get("PGSLUICE_CHAOS_MESSAGES", "20000"))
+RATE_PER_S = 1000
+
+
+@pytest.fixture
+def seed():
+    """Printed when the test fails; to be given again."""
+    seed = int(os.environ.get("PGSLUICE_TEST_SEED", random.randrange(2**31)))
+    print(f"PGSLUICE_TEST_SEED={seed}")
+    return seed
+
+
+@pytest.fixture
+def crashing_server(servers_folder):
+    """A server of the test's own; a crash of it alone loses nothing that the operating system has."""
+    folder = Path(tempfile.mkdtemp(dir=servers_folder))
+    folder.chmod(0o755)
+    server = EmbeddedServer(folder / "crashing", options={"fsync": "off"})
+    server.start()
+    with psycopg.connect(server.url()) as connection:
+        schema.install(connection)
+    yield server
+    server.stop("immediate")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300 + 6 * MESSAGES / RATE_PER_S)
+def test_nothing_is_lost_and_every_redelivery_is_explained(crashing_server, tmp_path, seed):
+    """Eight consumers, one killed every second, three crashes. `PGSLUICE_CHAOS_MESSAGES=200000` for the full size."""
+    plan = Plan(
+        *(seed, MESSAGES, RATE_PER_S),
+        consumers=8,
+        producers=4,
+        maintainers=2,
+        lease_s=2.0,
+        qty_max=300,
+        wildness=1,
+        crashes=3,
+        drain_s=120 + 2 * MESSAGES / RATE_PER_S,
+    )
+
+    def crash():
+        crashing_server.stop("immediate")
+        crashing_server.start()
+
+    run = Run(crashing_server.url(), tmp_path, plan, crash)
+    said = run.run()
+
+    print(f"{run.kills} kills, {run.events_kept} events kept by the log\n{said['figures']}")
+    assert said["violations"] == []
+    assert run.is_drained
+    # And it was a test of something.
+    figures = said["figures"]
+    assert figures["crashes"] == 3
+    assert figures["events"] >= 0.9 * MESSAGES
+    assert run.kills >= 0.8 * MESSAGES / RATE_PER_S
+    assert run.events_kept < figures["events"], "no segment of the log was emptied"
+    for what in (
+        *("claims info", "settlements fail", "renewals ok", "refused, lease lost"),
+        *("deliveries after lapse", "deliveries after retry", "deliveries after release"),
+        *("dead, rejected", "dead, too many attempts"),
+    ):
+        assert figures.get(what, 0) > 0, what
+
+
+CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
+UNSETTLED = "sluice._unsettled(sluice.share_group,sluice.claim,text,bigint[])"
+LOOK_AT_LEASE = "sluice._look_at_lease(sluice.share_group,sluice.claim,bigint)"
+REDELIVER = "sluice._redeliver(sluice.share_group,sluice.claim,sluice.outcome)"
+# What the checker may call it, and what is changed in which function.
+BUGS = {
+    "claim without the lock": (
+        {"overlap"},
+        (
+            CLAIM,
+            "elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then",
+            "elsif false then",
+        ),
+    ),
+    "a window by number": (
+        {"lost"},
+        (
+            "pgq._create_log_functions(integer)",
+            "if coalesce(i_after_ev_id < i_after_seq, true) then",
+            "if false then",
+        ),
+    ),
+    "acknowledge without the fence": (
+        {"stale", "effect twice"},
+        (UNSETTLED, "if v_other <> '{}' then", "if false then"),
+        (UNSETTLED, "and o.outcome <> 'renew'", "and o.outcome not in ('renew', 'lapse')"),
+    ),
+    "a lapse that ignores outcomes": (
+        {"again"},
+        (
+            LOOK_AT_LEASE,
+            "if v_count >= v_claim.events + v_claim.redeliveries then",
+            "if false then",
+        ),
+        (LOOK_AT_LEASE, "if v_count > 0 then", "if false then"),
+        (
+            "sluice._look_at_leases(sluice.share_group,sluice.claim)",
+            "if v_lease.is_open then",
+            "if true then",
+        ),
+    ),
+    "a lapse that ignores renewals": (
+        {"overlap"},
+        (LOOK_AT_LEASE, "elsif v_lease_until > clock_timestamp() then", "elsif false then"),
+    ),
+    "a lapse in silence that counts": (
+        {"attempts"},
+        (REDELIVER, "v_attempt := found::integer", "v_attempt := 1"),
+    ),
+    "a retry that counts nothing": (
+        {"attempts"},
+        (REDELIVER, "e.redriven, e.attempts + $4,", "e.redriven, e.attempts,"),
+    ),
+    "a retry that does not wait": (
+        {"early"},
+        ("sluice._backoff(sluice.share_group,integer)", "return case", "return 0 * case"),
+    ),
+    "a retry that never ends": (
+        {"again"},
+        (
+            "sluice._settle(sluice.share_group,bigint,text,bigint[],interval,text,text)",
+            "c.attempts + 1 >= i_group.max_attempts",
+            "false",
+        ),
+    ),
+    "a dead event that is written nowhere": (
+        {"lost"},
+        (
+            "sluice._bury(sluice.share_group,bigint,sluice.redelivery,text,text)",
+            "if not found then",
+            "return; if not found then",
+        ),
+    ),
+    "outcomes read by the newest": (
+        {"lost"},
+        (
+            "sluice._read_mail(sluice.share_group,sluice.claim)",
+            "select late.txid",
+            "select '0'::xid8",
+        ),
+    ),
+}
+
+
+def small_run(database, folder, seed):
+    """Few processes and much disorder; events that are lost are not waited for."""
+    with database.connect() as connection:
+        # Time between what a claim reads and what it writes: with its lock that is harmless.
+        replace_in(
+            connection,
+            CLAIM,
+            "v_claim.claim_id := greatest(",
+            "perform pg_sleep(random() * 0.02); v_claim.claim_id := greatest(",
+        )
+    plan = Plan(
+        *(seed, 1500, 400),
+        consumers=4,
+        producers=3,
+        maintainers=1,
+        lease_s=0.8,
+        qty_max=20,
+        wildness=3,
+        drain_s=6.0,
+    )
+    run = Run(database.url, folder, plan)
+    return run, run.run()["violations"]
+
+
+@pytest.mark.slow
+def test_a_small_run_finds_nothing_where_nothing_is_wrong(database_18, tmp_path, seed):
+    run, violations = small_run(database_18, tmp_path, seed)
+
+    assert violations == []
+    assert run.is_drained
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_a_small_run_finds_each_planted_bug(database_18, tmp_path, seed, bug):
+    found, *changes = bug
+    with database_18.connect() as connection:
+        for function, old, new in changes:
+            replace_in(connection, function, old, new)
+
+    _, violations = small_run(database_18, tmp_path, seed)
+
+    assert found & {line.partition(":")[0] for line in violations}

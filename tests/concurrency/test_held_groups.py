@@ -1,0 +1,100 @@
+"""Share groups beside a snapshot that somebody holds: no dead rows gather, and no table grows."""
+
+from __future__ import annotations
+
+import pytest
+
+from support import rows, value
+
+ROUNDS = 40
+OURS = "n.nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')"
+
+
+@pytest.fixture
+def log(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("update pgq.queue set queue_rotation_period = '0'")
+    connection.execute("select sluice.create_group('changes', 'mail')")
+    connection.execute("select pgq.register_consumer('changes', 'lake')")
+
+
+def one_round(connection, empty):
+    """Events go through a claim each; some come again, some leases end; a consumer reads beside it; and the maintenance."""
+    connection.execute("select pgq.insert_event('changes', 't', 'x') from generate_series(1, 30)")
+    for number in range(34):
+        found = rows(
+            connection,
+            "select claim_id from sluice.claim('changes', 'mail', 1, %s::interval)",
+            "1 us" if number % 10 == 9 else None,
+        )
+        if found and number % 10 != 9:
+            connection.execute(
+                "select sluice.acknowledge('changes', 'mail', %s, %s)",
+                [found[0][0], "release" if number % 10 == 8 else "accept"],
+            )
+    connection.execute("select sluice.log_tick('changes')")
+    batch = value(connection, "select pgq.next_batch('changes', 'lake')")
+    connection.execute("select pgq.finish_batch(%s)", [batch])
+    connection.execute("select * from sluice.rotate()")
+    if empty:
+        # As the maintenance does, which the tests have no time to wait for; with 128 kB instead of 8 MB.
+        connection.execute("select * from sluice._maintain_ledgers(131072)")
+        connection.execute("select pgq._maintain_positions(131072)")
+
+
+def dead_rows(connection):
+    connection.execute("select pg_stat_force_next_flush()")
+    return dict(
+        rows(
+            connection,
+            f"""select c.oid::regclass::text, pg_stat_get_dead_tuples(c.oid)
+            from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+            where {OURS} and c.relkind = 'r' and pg_stat_get_dead_tuples(c.oid) > 0""",
+        )
+    )
+
+
+def size(connection):
+    return value(
+        connection,
+        f"""select sum(pg_total_relation_size(c.oid))::bigint
+        from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+        where {OURS} and c.relkind = 'r'""",
+    )
+
+
+@pytest.fixture
+def holder(database, log):
+    with database.connect(autocommit=False) as session:
+        session.execute("set transaction isolation level repeatable read")
+        session.execute("select pg_current_xact_id()")
+        yield session
+
+
+def test_beside_a_held_snapshot_no_dead_rows_gather_and_nothing_grows(connection, holder):
+    sizes = []
+    for _ in range(ROUNDS):
+        one_round(connection, empty=True)
+        sizes.append(size(connection))
+    dead = dead_rows(connection)
+
+    print(f"{ROUNDS} rounds, kB: {[s // 1024 for s in sizes[::5]]}, dead rows: {dead}")
+    # The log was switched once a round, which is a dead row of pgq.queue and some of a table of ticks that is emptied later; and
+    # a turn of the ledgers is one.
+    of_switches = ("pgq.queue", "pgq.subscriber", "pgq.tick_1_", "sluice.ledger")
+    assert [name for name in dead if not name.startswith(of_switches)] == []
+    assert sum(dead.values()) <= 3 * ROUNDS, dead
+    assert max(sizes[ROUNDS // 2 :]) <= 1.15 * max(sizes[: ROUNDS // 2]), sizes
+    assert (
+        value(connection, "select lag_events + leased from sluice.group_info('changes', 'mail')")
+        <= ROUNDS * 2
+    )
+
+
+def test_the_ledgers_grow_when_they_are_not_emptied(connection, holder):
+    sizes = []
+    for _ in range(ROUNDS):
+        one_round(connection, empty=False)
+        sizes.append(size(connection))
+
+    assert sizes[-1] > 1.15 * max(sizes[: ROUNDS // 2])

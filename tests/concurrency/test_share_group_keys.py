@@ -1,0 +1,292 @@
+"""Groups with keys and many consumers: a key is with one of them at a time, in the order of the log, whoever dies."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import support_key_history
+from support import replace_in, rows, value, wait_for_lock
+from support_key_history import judge, read
+from support_share_groups import GROUP, LOG, acknowledge, let_pass
+from support_share_keys import blocked, claimed_keys, make_keyed, send_keys
+
+CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
+SORT = "sluice._sort_events(sluice.share_group,integer,sluice.claim,pgq.event_template[])"
+TURNS = "sluice._end_turns(sluice.share_group,sluice.claim,bigint,bigint[],integer)"
+BACK = "sluice._put_back(sluice.key_turn,sluice.redelivery[],timestamp with time zone)"
+
+
+# Sessions in a stated order
+
+
+def test_two_claims_at_once_have_different_keys(database, connection):
+    make_keyed(connection)
+    send_keys(connection, "aab")
+    found = []
+    with database.connect(autocommit=False) as first, database.connect() as second:
+        assert claimed_keys(first, 1)[1] == "a1"
+        waiting = threading.Thread(target=lambda: found.append(claimed_keys(second)[1]))
+        waiting.start()
+        wait_for_lock(connection, second)
+        first.commit()
+        waiting.join(30)
+
+    assert found == ["b3"]
+
+
+def test_a_claim_that_is_rolled_back_leaves_keys_and_order_as_they_were(database, connection):
+    make_keyed(connection)
+    send_keys(connection, "aab")
+    claim_id, _ = claimed_keys(connection, 1)
+    with database.connect(autocommit=False) as session:
+        assert claimed_keys(session)[1] == "b3"
+        session.rollback()
+
+    assert claimed_keys(connection)[1] == "b3"
+    acknowledge(connection, claim_id)
+    assert claimed_keys(connection)[1] == "a2"
+
+
+def test_an_acknowledgement_under_way_keeps_the_key_when_the_lease_is_over(database, connection):
+    make_keyed(connection)
+    send_keys(connection, "aa")
+    claim_id, _ = claimed_keys(connection, 1)
+    let_pass(connection)
+    with database.connect(autocommit=False) as consumer:
+        acknowledge(consumer, claim_id)
+        assert claimed_keys(connection) == (None, "")
+        consumer.commit()
+
+    assert claimed_keys(connection)[1] == "a2"
+
+
+def test_a_retry_that_is_committed_late_comes_before_later_events(database, connection):
+    make_keyed(connection)
+    send_keys(connection, "aaa")
+    claim_id, _ = claimed_keys(connection, 2)
+    with database.connect(autocommit=False) as consumer:
+        acknowledge(consumer, claim_id, "retry", [2], delay="0")
+        assert claimed_keys(connection) == (None, "")
+        consumer.commit()
+    assert claimed_keys(connection) == (None, "")
+    acknowledge(connection, claim_id)
+
+    assert claimed_keys(connection)[1] == "a2 a3"
+
+
+def test_what_was_retried_and_what_lapsed_come_once_and_in_order(connection):
+    make_keyed(connection)
+    send_keys(connection, "aaa")
+    claim_id, _ = claimed_keys(connection, 2)
+    acknowledge(connection, claim_id, "retry", [2], delay="0")
+    let_pass(connection)
+
+    assert claimed_keys(connection)[1] == "a1 a2 a3"
+    assert claimed_keys(connection) == (None, "")
+    assert blocked(connection) == {}
+
+
+def test_ledgers_that_are_emptied_while_a_claim_is_acknowledged_keep_the_key(database, connection):
+    make_keyed(connection)
+    send_keys(connection, "aa")
+    claim_id, _ = claimed_keys(connection, 1)
+    with database.connect(autocommit=False) as consumer:
+        acknowledge(consumer, claim_id)
+        assert value(connection, "select action from sluice._maintain_ledgers(0)") == "kept"
+        consumer.commit()
+    assert value(connection, "select action from sluice._maintain_ledgers(0)") == "emptied"
+
+    assert claimed_keys(connection)[1] == "a2"
+
+
+# Many consumers, killed
+
+
+def fill(connection, count: int, keys: int, chance: random.Random) -> dict[int, str | None]:
+    """Events by number with their keys; some have none."""
+    sent = {}
+    for _ in range(count):
+        key = chance.choice([None, *(f"k{n}" for n in range(keys))])
+        ev_id = value(
+            connection,
+            "select pgq.insert_event(%s, 't', 'd', %s, null, null, null)",
+            LOG,
+            key,
+        )
+        sent[ev_id] = key
+        if chance.random() < 0.05:
+            connection.execute("select pgq.ticker(%s)", (LOG,))
+    return sent
+
+
+def run(
+    database,
+    connection,
+    folder: Path,
+    *,
+    keys: int,
+    consumers: int = 4,
+    kills: int = 0,
+    seed: int = 1,
+    deadline_s: float = 90,
+) -> dict[int, str | None]:
+    """Let consumers work until some have been killed and nothing is left; the events, and what they did in the folder."""
+    numbers = itertools.count(1)
+    chance = random.Random(seed)
+    sent = fill(connection, 200, keys, chance)
+
+    def start() -> tuple[subprocess.Popen, Path]:
+        number = next(numbers)
+        path = folder / f"{number}.jsonl"
+        command = [sys.executable, support_key_history.__file__, database.url, path, str(number)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE), path
+
+    running = [start() for _ in range(consumers)]
+    end = time.monotonic() + deadline_s
+    try:
+        while kills or not is_done(connection):
+            if time.monotonic() > end:
+                break  # what is left, the judge sees
+            if kills:
+                sent |= fill(connection, 20, keys, chance)
+            for place, (process, path) in enumerate(running):
+                if process.poll() is not None:
+                    raise AssertionError(process.stderr.read().decode())
+                if kills and path.exists() and chance.random() < 0.1:
+                    kills -= 1
+                    process.send_signal(signal.SIGKILL)
+                    process.communicate()
+                    running[place] = start()
+    finally:
+        for process, _ in running:
+            process.kill()
+            process.communicate()
+    assert kills == 0, f"{kills} consumers were not killed"
+    return sent
+
+
+def is_done(connection) -> bool:
+    connection.execute("select sluice.maintain_groups(%s)", (LOG,))
+    (left,) = rows(
+        connection,
+        "select lag_events + leased + retrying from sluice.group_info(%s, %s)",
+        LOG,
+        GROUP,
+    )
+    return left == (0,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when_waiting", ["block", "skip"])
+def test_consumers_that_are_killed_keep_exclusivity_and_order(database_18, tmp_path, when_waiting):
+    with database_18.connect() as connection:
+        make_keyed(
+            connection,
+            when_waiting,
+            backoff_base="30 milliseconds",
+            max_attempts=1000,
+            max_deliveries=1000,
+        )
+
+        sent = run(database_18, connection, tmp_path, keys=12, kills=6)
+
+    lines = read(tmp_path)
+    assert judge(lines, sent, in_order=when_waiting == "block") == []
+    outcomes = {line["outcome"] for line in lines if "asked" in line}
+    assert outcomes == {"accept", "retry", "release", "reject"}
+
+
+PLANTED = {
+    "a claim does not lock the group": (
+        CLAIM,
+        "elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then",
+        "elsif false then",
+    ),
+    "a key that is claimed is free": (SORT, "and t.claim_id is null as is_idle", "as is_idle"),
+    "a turn ends with the first event": (
+        TURNS,
+        "bool_and(e.ev_id = any (v_settled))",
+        "bool_or(e.ev_id = any (v_settled))",
+    ),
+    "what comes again comes in another order": (BACK, "order by w.place", "order by w.place desc"),
+    "nobody looks at a key whose turn is over": (
+        TURNS,
+        "t.waiting > 0 or t.returned <> '{}'",
+        "t.returned <> '{}'",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", PLANTED)
+def test_the_judge_sees_a_planted_bug(database_18, tmp_path, bug):
+    with database_18.connect() as connection:
+        make_keyed(
+            connection, backoff_base="30 milliseconds", max_attempts=1000, max_deliveries=1000
+        )
+        replace_in(connection, *PLANTED[bug])
+
+        # A race is not lost every time. Where consumers fail over it, it is seen too.
+        for seed in range(1, 6):
+            folder = tmp_path / str(seed)
+            folder.mkdir()
+            try:
+                sent = run(database_18, connection, folder, keys=4, seed=seed, deadline_s=10)
+            except AssertionError:
+                return
+            if judge(read(folder), sent, in_order=True):
+                return
+    pytest.fail("five runs without a finding")
+
+
+# The judge itself
+
+
+def history(*lines: dict) -> list[dict]:
+    return [{"at": float(number), **line} for number, line in enumerate(lines)]
+
+
+def given(claim_id: int, *ev_ids: int, until: float = 100.0) -> dict:
+    return {"claim": claim_id, "until": until, "events": [[ev_id, "a"] for ev_id in ev_ids]}
+
+
+def said(claim_id: int, outcome: str, *ev_ids: int) -> dict:
+    return {"asked": claim_id, "outcome": outcome, "ev_ids": list(ev_ids)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        ([given(1, 1), said(1, "accept", 1), given(2, 2), said(2, "accept", 2)], []),
+        (
+            [given(1, 1), given(2, 2), said(1, "accept", 1), said(2, "accept", 2)],
+            ["claim 2 of a[2] while claim 1 has [1]", "claim 2 of a[2] passes [1]"],
+        ),
+        ([given(1, 1, 2, until=0.5), given(2, 1, 2), said(2, "accept", 1, 2)], []),
+        (
+            [given(1, 2, 1), said(1, "accept", 1, 2)],
+            ["claim 1 of a[2, 1] is not in the order of the log"],
+        ),
+        (
+            [given(1, 1), said(1, "retry", 1), given(2, 2), said(2, "accept", 2)],
+            ["event 1 was not settled", "claim 2 of a[2] passes [1]"],
+        ),
+        (
+            [given(1, 1, 2), said(1, "retry", 1), given(2, 1, 2), said(2, "accept", 1, 2)],
+            [],
+        ),
+    ],
+)
+def test_the_judge_knows_right_from_wrong(lines, wrong):
+    assert judge(history(*lines), {1: "a", 2: "a"}, in_order=True) == wrong

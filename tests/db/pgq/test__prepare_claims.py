@@ -1,0 +1,35 @@
+import psycopg
+import pytest
+
+from support import value
+
+CALL = "select pgq._prepare_claims(1)"
+
+
+def test_a_log_gets_the_indexes_of_claims_once_and_its_new_segments_with_it(connection, log):
+    assert value(connection, CALL) is True
+    assert value(connection, CALL) is False
+    connection.execute("select pgq._create_segment(1, 3)")
+
+    indexes = dict(
+        connection.execute(
+            "select indexname, regexp_replace(indexdef, '.*USING ', '') from pg_indexes "
+            "where schemaname = 'pgq' and tablename ~ '^event_1(_[0-9])?$'"
+        ).fetchall()
+    )
+    tables = ["event_1", "event_1_0", "event_1_1", "event_1_2", "event_1_3"]
+    assert indexes == {f"{t}_id_idx": "btree (ev_id)" for t in tables} | {
+        f"{t}_txid_idx": "btree (ev_txid, ev_id)" for t in tables
+    }
+
+
+def test_who_has_written_and_stays_open_is_not_waited_for_long(database, connection, log):
+    with database.connect(autocommit=False) as writer:
+        writer.execute("select pgq.insert_event('changes', 't', 'd')")
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute(CALL)
+        writer.rollback()
+
+    assert caught.value.sqlstate == "SG005"
+    assert caught.value.diag.message_hint == "try again when it has ended"
+    assert value(connection, CALL) is True

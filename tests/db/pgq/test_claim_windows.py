@@ -1,0 +1,161 @@
+"""The functions that a log has for claims, against their definition: of a window, by number.
+
+The window is what the second snapshot sees and the first does not; `event_<id>_next` gives the next so many of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from support import rows, value
+from support_log import tick
+
+IDS = [n for n in range(2**32 - 20, 2**32 + 21) if n != 2**32]
+DEFINITION = """
+select ev_id from pgq.event_1
+where pg_visible_in_snapshot(ev_txid, %s) and not pg_visible_in_snapshot(ev_txid, %s)
+  and (ev_owner is null or ev_owner = 5)
+order by ev_id"""
+NEXT = """
+select e.ev_id, e.ev_data
+from unnest(pgq.event_1_next(%s, %s, %s, %s, %s, 5, %s)) with ordinality as e order by ordinality"""
+
+
+def snapshot(running: set[int], xmax: int) -> str:
+    return f"{min(running, default=xmax)}:{xmax}:{','.join(map(str, sorted(running)))}"
+
+
+def random_snapshots(chance: random.Random, count: int) -> list[str]:
+    """Of one server, one after the other: who has ended has ended."""
+    found = []
+    xmax, running = IDS[0], set[int]()
+    for _ in range(count):
+        new = chance.choice([n for n in IDS if n >= xmax])
+        running = {n for n in running if chance.random() < 0.5}
+        running |= {n for n in IDS if xmax <= n < new and chance.random() < 0.3}
+        xmax = new
+        found.append(snapshot(running, xmax))
+    return found
+
+
+@pytest.fixture
+def events(connection, log):
+    """A few of each transaction, most of them numbered in order, in two segments; some for other consumers."""
+    connection.execute("select pgq._prepare_claims(1)")
+    chance = random.Random(20261121)
+    number = 0
+    for place, txid in enumerate(IDS * 3):
+        number += 1
+        ev_id = number if chance.random() < 0.8 else chance.randint(-50, 250)
+        connection.execute(
+            f"insert into pgq.event_1_{place % 2} (ev_id, ev_time, ev_txid, ev_owner, ev_data) "
+            "values (%s, now(), %s::text::xid8, %s, %s)",
+            (ev_id, txid, chance.choice([None, None, None, 5, 6]), str(place)),
+        )
+    return number
+
+
+def test_a_hundred_random_windows_give_what_the_definition_gives(connection, events):
+    chance = random.Random(20261122)
+    for _ in range(100):
+        after, upto = random_snapshots(chance, 2)
+        # What is remembered of the numbers is a matter of speed: anything will do.
+        after_seq, upto_seq = chance.randint(-60, 260), chance.randint(-60, 260)
+        defined = [ev_id for (ev_id,) in rows(connection, DEFINITION, upto, after)]
+        qty = chance.choice([1, 2, 3, 7, 1000])
+        found: list[int] = []
+        place = None
+        while part := rows(connection, NEXT, after, after_seq, upto, upto_seq, place, qty):
+            ids = [ev_id for ev_id, _ in part]
+            # More than were asked for only if they share the last number.
+            assert len(ids) <= qty or len(set(ids[qty - 1 :])) == 1
+            found += ids
+            place = ids[-1]
+
+        assert found == defined, f"{after} .. {upto}, {after_seq} .. {upto_seq}, {qty}"
+
+
+def test_windows_one_after_the_other_give_every_event_once(connection, events):
+    chance = random.Random(20261123)
+    for _ in range(20):
+        snapshots = ["1:1:", *random_snapshots(chance, 6), f"{IDS[-1] + 1}:{IDS[-1] + 1}:"]
+        found = [
+            text
+            for after, upto in itertools.pairwise(snapshots)
+            for _, text in rows(connection, NEXT, after, 0, upto, 100, None, 1000)
+        ]
+
+        mine = rows(connection, "select ev_data from pgq.event_1 where ev_owner is distinct from 6")
+        assert sorted(found) == sorted(text for (text,) in mine)
+
+
+def test_the_events_of_a_part_are_those_that_were_next(connection, events):
+    after, upto = "1:1:", f"{IDS[-1] + 1}:{IDS[-1] + 1}:"
+    part = [ev_id for ev_id, _ in rows(connection, NEXT, after, 0, upto, 100, 20, 30)]
+    claimed = """select ev_id from pgq.event_1_claimed(%s, %s, %s, %s, 5, %s)"""
+
+    asked = part[::3]
+    found = rows(connection, claimed, after, upto, 20, part[-1], asked)
+    assert sorted({ev_id for (ev_id,) in found}) == sorted(set(asked))
+    assert rows(connection, claimed, after, upto, 20, part[-1], [20, part[-1] + 1, 10**6]) == []
+
+
+@pytest.mark.slow
+def test_the_next_events_of_a_long_window_cost_a_few_pages(connection, log):
+    connection.execute("select pgq._prepare_claims(1)")
+    after = value(connection, "select pg_current_snapshot()::text")
+    connection.execute(
+        "select pgq.insert_event('changes', 't', 'd') from generate_series(1, 50000)"
+    )
+    upto = value(connection, "select pg_current_snapshot()::text")
+    for place, pages in ((100, 60), (25000, 60)):
+        query = f"select pgq.event_1_next('{after}', 0, '{upto}', 50000, {place}, 5, 10)"
+        for _ in range(6):  # so that the plan is the one that is kept
+            connection.execute(query)
+        plan = value(connection, f"explain (analyze, buffers, format json) {query}")
+        assert plan[0]["Plan"]["Shared Hit Blocks"] < pages
+
+
+# The tick that a window ends at
+
+
+def window(connection, after_tick: int, after: str, events: int) -> int | None:
+    return value(
+        connection, "select (pgq.tick_1_window(%s, %s, %s)).tick_id", after_tick, after, events
+    )
+
+
+def test_a_window_ends_at_the_first_tick_with_so_many_events(connection, log):
+    after = value(connection, "select tick_snapshot::text from pgq.tick")
+    ticks = []
+    for _ in range(5):
+        connection.execute(
+            "select pgq.insert_event('changes', 't', 'd') from generate_series(1, 10)"
+        )
+        ticks.append(tick(connection))
+
+    assert [window(connection, 1, after, n) for n in (1, 10, 11, 25, 50)] == [
+        ticks[0],
+        ticks[0],
+        ticks[1],
+        ticks[2],
+        ticks[4],
+    ]
+    # Fewer than that: the last one.
+    assert window(connection, 1, after, 1000) == ticks[4]
+    assert window(connection, ticks[4], after, 1000) is None
+
+
+def test_ticks_that_the_window_before_covers_are_passed_over(connection, log):
+    old = tick(connection)
+    after = value(connection, "select pg_current_snapshot()::text")
+    connection.execute("select pgq.insert_event('changes', 't', 'd')")
+    assert window(connection, 1, after, 0) is None or window(connection, 1, after, 0) >= old
+
+    after = value(connection, "select pg_current_snapshot()::text")
+    assert window(connection, 1, after, 0) is None
+    new = tick(connection)
+    assert window(connection, 1, after, 0) == new

@@ -1,0 +1,546 @@
+"""sluice.acknowledge: what becomes of claimed events, and who may not say so any more."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+import pytest
+
+from support import rows, value
+from support_share_groups import (
+    GROUP,
+    LOG,
+    acknowledge,
+    claim,
+    claimed,
+    create_group,
+    dead,
+    info,
+    let_pass,
+    make_log,
+    open_claims,
+    refused,
+    send,
+    take_all,
+)
+
+CALL = "select sluice.acknowledge('changes', 'workers', %s, {})"
+
+
+@pytest.fixture
+def claim_id(connection, group) -> int:
+    """A claim of the events 1 to 4; a fifth is not claimed."""
+    send(connection, *"abcde")
+    return claim(connection, 4)[0].claim_id
+
+
+def refusal(connection: psycopg.Connection, claim_id: int, arguments: str) -> tuple:
+    error = refused(connection, CALL.format(arguments), claim_id)
+    return error.sqlstate, error.diag.message_primary
+
+
+# Outcomes
+
+
+def test_accept_is_the_default_and_the_end(connection, claim_id):
+    assert value(connection, "select sluice.acknowledge('changes', 'workers', %s)", claim_id) == 4
+
+    let_pass(connection, "10 hours")
+    assert take_all(connection) == [5]
+    assert open_claims(connection) == {}
+    assert dead(connection) == []
+
+
+def test_a_release_comes_at_once_and_counts_nothing(connection, claim_id):
+    assert acknowledge(connection, claim_id, "release") == 4
+
+    again = claim(connection, 10)
+
+    assert [(e.ev_id, e.attempt, e.deliveries) for e in again] == [
+        *[(n, 1, 1) for n in (1, 2, 3, 4)],
+        (5, 1, 1),
+    ]
+
+
+def test_a_release_can_be_for_later(connection, claim_id):
+    acknowledge(connection, claim_id, "release", delay="1 hour")
+
+    assert claimed(connection, 10) == [5]
+    let_pass(connection, "61 minutes")
+    assert claimed(connection, 10) == [1, 2, 3, 4, 5]
+
+
+def test_released_for_ever_is_never_dead(connection, group):
+    connection.execute(
+        "select sluice.set_group_options(%s, %s, %s)",
+        (LOG, GROUP, '{"max_attempts": 1, "max_deliveries": 1}'),
+    )
+    send(connection, "a")
+    for _ in range(5):
+        (event,) = claim(connection)
+        acknowledge(connection, event.claim_id, "release")
+
+    assert (event.attempt, event.deliveries) == (1, 1)
+    assert dead(connection) == []
+
+
+def test_a_retry_comes_after_its_pause_and_counts(connection, claim_id):
+    assert acknowledge(connection, claim_id, "retry", [2], delay="1 hour") == 1
+    acknowledge(connection, claim_id)
+
+    assert claimed(connection, 10) == [5]
+    assert info(connection).retrying == 1
+    let_pass(connection, "59 minutes")
+    assert claimed(connection, 10, lease="10 hours") == [5]
+    let_pass(connection, "2 minutes")
+    assert [(e.ev_id, e.attempt, e.deliveries) for e in claim(connection)] == [(2, 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("backoff", "minutes"),
+    [("constant", [10, 10, 10]), ("linear", [10, 20, 25]), ("exponential", [10, 20, 25])],
+)
+def test_without_a_delay_the_pause_is_the_groups(connection, group, backoff, minutes):
+    create_group(
+        connection,
+        "b",
+        backoff=backoff,
+        backoff_base="10 minutes",
+        backoff_cap="25 minutes",
+        backoff_jitter=False,
+    )
+    send(connection, "a")
+    for minute in minutes:
+        (event,) = claim(connection, group="b")
+        acknowledge(connection, event.claim_id, "retry", group="b")
+        assert claimed(connection, group="b") == []
+        let_pass(connection, f"{minute - 1} minutes")
+        assert claimed(connection, group="b") == []
+        let_pass(connection, "61 seconds")
+
+
+def test_the_last_attempt_is_dead_at_once(connection, group):
+    send(connection, *"ab")
+    for number in range(1, 6):
+        events = claim(connection, 2)
+        assert [event.attempt for event in events] == [number] * 2
+        acknowledge(connection, events[0].claim_id, "retry", delay="0", error=f"error {number}")
+
+    assert dead(connection) == [(n, "too many attempts", "error 5", 5, 5) for n in (1, 2)]
+    assert claimed(connection) == []
+    assert open_claims(connection) == {}
+
+
+def test_some_of_a_retry_are_dead_and_the_others_come_again(connection, group):
+    create_group(connection, "b", max_attempts=2)
+    send(connection, "a")
+    (event,) = claim(connection, group="b")
+    acknowledge(connection, event.claim_id, "retry", delay="0", group="b")
+    send(connection, "b")
+    events = claim(connection, 2, group="b")
+    assert [(e.ev_id, e.attempt) for e in events] == [(1, 2), (2, 1)]
+
+    assert acknowledge(connection, events[0].claim_id, "retry", delay="0", group="b") == 2
+
+    assert [row[0] for row in dead(connection, "b")] == [1]
+    assert claimed(connection, 10, group="b") == [2]
+
+
+def test_too_many_deliveries_are_dead_too(connection, group):
+    create_group(connection, "b", max_attempts=9, max_deliveries=3)
+    send(connection, "a")
+    claim(connection, group="b")
+    let_pass(connection)
+    claim(connection, group="b")
+    let_pass(connection)
+    (event,) = claim(connection, group="b")
+    assert (event.attempt, event.deliveries) == (1, 3)
+
+    acknowledge(connection, event.claim_id, "retry", delay="0", group="b")
+
+    assert dead(connection, "b") == [(1, "too many attempts", None, 1, 3)]
+
+
+def test_leases_that_end_without_a_word_end_with_the_deliveries(connection, group):
+    create_group(connection, "b", max_attempts=1, max_deliveries=2)
+    send(connection, "a")
+    for deliveries in (1, 2):
+        assert [e.deliveries for e in claim(connection, group="b")] == [deliveries]
+        let_pass(connection)
+
+    assert claimed(connection, group="b") == []
+    assert dead(connection, "b") == [(1, "its lease ended", None, 0, 2)]
+
+
+def test_a_rejected_event_is_dead_with_all_that_is_known(connection, group):
+    connection.execute("select pgq.insert_event('changes', 'type', 'data', 'x1', null, '', 'x4')")
+    (event,) = claim(connection)
+
+    settled = acknowledge(
+        connection, event.claim_id, "reject", error="trace", reason="unknown shape"
+    )
+
+    assert settled == 1
+    (row,) = rows(
+        connection,
+        """select queue_name, group_name, claim_id, ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2,
+            ev_extra3, ev_extra4, redriven, attempts, deliveries, reason, error
+        from sluice.dead_event""",
+    )
+    assert row == (
+        LOG, GROUP, event.claim_id, 1, event.ev_time, "type", "data", "x1", None, "", "x4",
+        0, 1, 1, "unknown shape", "trace",
+    )  # fmt: skip
+    assert info(connection).dead == 1
+    let_pass(connection, "10 hours")
+    assert claimed(connection) == []
+
+
+def test_a_rejection_needs_no_words(connection, claim_id):
+    acknowledge(connection, claim_id, "reject", [3])
+
+    assert dead(connection) == [(3, "rejected", None, 1, 1)]
+
+
+def test_an_error_of_a_retry_is_that_of_the_lapse_which_follows(connection, group):
+    create_group(connection, "b", max_deliveries=2)
+    send(connection, "a")
+    (event,) = claim(connection, group="b")
+    acknowledge(connection, event.claim_id, "retry", delay="0", error="trace", group="b")
+    claim(connection, group="b")
+    let_pass(connection)
+    claimed(connection, group="b")
+
+    assert dead(connection, "b") == [(1, "its lease ended", "trace", 1, 2)]
+
+
+def test_a_log_takes_the_dead_where_the_group_says_so(connection, group):
+    make_log(connection, "graves")
+    create_group(connection, "b", dead_letter_log="graves")
+    connection.execute(
+        "select pgq.insert_event('changes', 'type', 'a \"quoted\" {text}', 'x1', null, '', 'x4')"
+    )
+    (event,) = claim(connection, group="b")
+
+    acknowledge(connection, event.claim_id, "reject", error="trace", reason="shape", group="b")
+
+    ((ev_type, ev_data),) = rows(connection, "select ev_type, ev_data from pgq.event_2")
+    said = json.loads(ev_data)
+    assert ev_type == "dead"
+    assert said["ev_data"] == 'a "quoted" {text}'
+    assert {
+        name: said[name]
+        for name in ("queue_name", "group_name", "ev_id", "ev_type", "ev_extra2", "ev_extra3")
+    } == {
+        "queue_name": LOG,
+        "group_name": "b",
+        "ev_id": 1,
+        "ev_type": "type",
+        "ev_extra2": None,
+        "ev_extra3": "",
+    }
+    assert [said[name] for name in ("attempts", "deliveries", "reason", "error")] == [
+        1,
+        1,
+        "shape",
+        "trace",
+    ]
+    assert dead(connection, "b") == []
+
+
+def test_a_log_for_the_dead_that_was_dropped_does_not_stop_the_group(connection, group):
+    make_log(connection, "graves")
+    create_group(connection, "b", dead_letter_log="graves", max_deliveries=1)
+    send(connection, *"ab")
+    claim(connection, group="b")
+    (second,) = claim(connection, group="b")
+    connection.execute("select pgq.drop_queue('graves')")
+    acknowledge(connection, second.claim_id, "reject", group="b")
+    let_pass(connection)
+
+    assert claimed(connection, group="b") == []
+    assert [row[0] for row in dead(connection, "b")] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "change", ["queue_disable_insert = true", "queue_per_tx_limit = 1", "queue_name = 'other'"]
+)
+def test_nor_one_that_takes_no_events(connection, group, change):
+    make_log(connection, "graves")
+    create_group(connection, "b", dead_letter_log="graves")
+    connection.execute(f"update pgq.queue set {change} where queue_name = 'graves'")
+    send(connection, "a")
+    (event,) = claim(connection, group="b")
+
+    assert acknowledge(connection, event.claim_id, "reject", group="b") == 1
+    assert [row[0] for row in dead(connection, "b")] == [1]
+
+
+# Some of a claim
+
+
+def test_events_are_settled_one_by_one(connection, claim_id):
+    assert acknowledge(connection, claim_id, "accept", [2]) == 1
+    assert acknowledge(connection, claim_id, "release", [4, 1]) == 2
+    assert open_claims(connection)[claim_id].settled == 3
+
+    assert claimed(connection, 3) == [1, 4, 5]
+    assert acknowledge(connection, claim_id, "reject", [3]) == 1
+    assert claim_id not in open_claims(connection)
+
+
+def test_without_numbers_it_is_about_what_is_left(connection, claim_id):
+    acknowledge(connection, claim_id, "reject", [2])
+
+    assert acknowledge(connection, claim_id) == 3
+    assert [row[0] for row in dead(connection)] == [2]
+
+
+def test_a_number_that_is_given_twice_counts_once(connection, claim_id):
+    assert acknowledge(connection, claim_id, "accept", [2, 2, 3]) == 2
+
+
+def test_no_number_settles_nothing(connection, claim_id):
+    assert acknowledge(connection, claim_id, "accept", []) == 0
+    assert open_claims(connection)[claim_id].settled == 0
+
+
+@pytest.mark.parametrize("ev_ids", ["1, null", "null"])
+def test_a_null_among_the_numbers_is_refused(connection, claim_id, ev_ids):
+    error = refused(connection, CALL.format(f"'accept', array[{ev_ids}]::bigint[]"), claim_id)
+
+    assert (error.sqlstate, error.diag.message_primary) == (
+        "22004",
+        "a number of an event is null",
+    )
+    assert open_claims(connection)[claim_id].settled == 0
+
+
+@pytest.mark.parametrize("ev_ids", ["5", "2, 5", "99", "-1"])
+def test_events_of_another_claim_are_refused_and_nothing_is_done(connection, claim_id, ev_ids):
+    error = refused(connection, CALL.format(f"'accept', array[{ev_ids}]::bigint[]"), claim_id)
+
+    assert (error.sqlstate, error.diag.message_primary) == (
+        "SG003",
+        f"claim {claim_id} of share group 'workers' has not all of these events",
+    )
+    missing = ev_ids.rpartition(", ")[2]
+    assert error.diag.message_detail == f"It has not: {missing}."
+    assert error.diag.message_hint == "acknowledge events with the claim_id that they came with"
+    assert open_claims(connection)[claim_id].settled == 0
+
+
+def test_events_that_came_again_are_acknowledged_with_new_ones(connection, claim_id):
+    acknowledge(connection, claim_id, "retry", [2], delay="0")
+    again = claim(connection, 2)
+    assert [event.ev_id for event in again] == [2, 5]
+
+    assert acknowledge(connection, again[0].claim_id, "release", [2]) == 1
+    assert acknowledge(connection, again[0].claim_id, "accept", [5]) == 1
+    assert [(e.ev_id, e.attempt, e.deliveries) for e in claim(connection, 10)] == [(2, 2, 2)]
+
+
+# Said again, and said otherwise
+
+
+@pytest.mark.parametrize("outcome", ["accept", "release", "retry", "reject"])
+@pytest.mark.parametrize("ev_ids", [None, [1, 3]], ids=["all", "some"])
+def test_the_same_said_again_settles_nothing_more(connection, claim_id, outcome, ev_ids):
+    first = acknowledge(connection, claim_id, outcome, ev_ids)
+    assert first == (4 if ev_ids is None else 2)
+
+    assert acknowledge(connection, claim_id, outcome, ev_ids) == 0
+
+    let_pass(connection, "10 hours")
+    found = claimed(connection, 50)
+    assert len(set(found)) == len(found)
+    assert len(dead(connection)) == (first if outcome == "reject" else 0)
+
+
+def test_the_last_retry_said_again_settles_nothing_more(connection, group):
+    create_group(connection, "b", max_attempts=1)
+    send(connection, "a")
+    (event,) = claim(connection, group="b")
+
+    assert acknowledge(connection, event.claim_id, "retry", group="b") == 1
+    assert acknowledge(connection, event.claim_id, "retry", group="b") == 0
+    assert len(dead(connection, "b")) == 1
+
+
+@pytest.mark.parametrize("first", ["accept", "release", "retry", "reject"])
+@pytest.mark.parametrize("second", ["accept", "release", "retry", "reject"])
+@pytest.mark.parametrize("ev_ids", ["null", "array[1, 3]"], ids=["all", "some"])
+def test_something_else_said_later_is_refused(connection, claim_id, first, second, ev_ids):
+    if first == second or (first, second) == ("reject", "retry"):
+        return
+    connection.execute(CALL.format(f"'{first}', {ev_ids}"), (claim_id,))
+
+    assert refusal(connection, claim_id, f"'{second}', {ev_ids}") == (
+        "SG002",
+        f"claim {claim_id} of share group 'workers' is not held any more",
+    )
+
+
+def test_a_rejection_by_number_is_not_accepted_without_numbers(connection, group):
+    send(connection, "a")
+    (event,) = claim(connection)
+    acknowledge(connection, event.claim_id, "reject", [1])
+
+    assert refusal(connection, event.claim_id, "'accept'")[0] == "SG002"
+
+
+def test_one_of_some_that_was_settled_otherwise_refuses_them_all(connection, claim_id):
+    acknowledge(connection, claim_id, "reject", [2])
+
+    error = refused(connection, CALL.format("'accept', array[1, 2, 3]"), claim_id)
+
+    assert error.sqlstate == "SG002"
+    assert error.diag.message_detail.startswith("Events 2 were settled in another way")
+    assert error.diag.message_hint == (
+        "undo what was done for it, and claim with a longer lease or renew it in time"
+    )
+    assert open_claims(connection)[claim_id].settled == 1
+
+
+def test_a_lease_that_ended_but_was_not_claimed_again_is_acknowledged(connection, claim_id):
+    let_pass(connection, "10 hours")
+
+    assert acknowledge(connection, claim_id) == 4
+    assert claimed(connection, 10) == [5]
+
+
+@pytest.mark.parametrize("outcome", ["accept", "release", "retry", "reject"])
+@pytest.mark.parametrize("ev_ids", ["null", "array[1, 3]"], ids=["all", "some"])
+def test_a_lease_that_was_claimed_again_is_lost(connection, claim_id, outcome, ev_ids):
+    let_pass(connection)
+    assert claimed(connection, 10) == [1, 2, 3, 4, 5]
+
+    assert refusal(connection, claim_id, f"'{outcome}', {ev_ids}")[0] == "SG002"
+    assert dead(connection) == []
+
+
+def test_what_was_settled_before_the_lease_ended_can_be_said_again(connection, claim_id):
+    acknowledge(connection, claim_id, "accept", [1, 2])
+    let_pass(connection)
+    assert claimed(connection, 10) == [3, 4, 5]
+
+    assert acknowledge(connection, claim_id, "accept", [1, 2]) == 0
+    assert refusal(connection, claim_id, "'accept', array[2, 3]")[0] == "SG002"
+
+
+# Transactions
+
+
+def test_it_is_part_of_the_callers_transaction(connection, claim_id):
+    connection.execute("create table business (n integer)")
+    with connection.transaction(force_rollback=True):
+        connection.execute("insert into business values (1)")
+        acknowledge(connection, claim_id, "reject")
+    assert dead(connection) == []
+
+    with connection.transaction():
+        connection.execute("insert into business values (1)")
+        acknowledge(connection, claim_id)
+    assert value(connection, "select count(*) from business") == 1
+    assert open_claims(connection) == {}
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_it_is_taken_in_any_isolation(connection, claim_id, level):
+    with connection.transaction():
+        connection.execute(f"set transaction isolation level {level}")
+        assert acknowledge(connection, claim_id, "retry", [1]) == 1
+        assert acknowledge(connection, claim_id, "reject", [2]) == 1
+        assert acknowledge(connection, claim_id) == 2
+
+    assert len(dead(connection)) == 1
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("outcome", ["'renew'", "'lapse'", "'Accept'", "''", "null"])
+def test_the_outcomes_are_four(connection, claim_id, outcome):
+    error = refused(connection, CALL.format(outcome), claim_id)
+
+    assert (error.sqlstate, error.diag.message_primary) == (
+        "22023",
+        f"there is no outcome {'NULL' if outcome == 'null' else outcome}",
+    )
+    assert error.diag.message_hint == "use accept, release, retry or reject"
+
+
+@pytest.mark.parametrize(
+    "arguments", ["'retry', null, '-1 second'", "'accept', null, '0'", "'reject', null, '1 hour'"]
+)
+def test_a_delay_where_there_is_none_is_refused(connection, claim_id, arguments):
+    error = refused(connection, CALL.format(arguments), claim_id)
+
+    assert error.sqlstate == "22023"
+    assert error.diag.message_hint == (
+        "give retry and release a delay from 0 to 100 years, the others none"
+    )
+
+
+@pytest.mark.parametrize("outcome", ["retry", "release"])
+def test_a_delay_beyond_all_time_is_refused_here_and_not_in_each_claim(
+    connection, claim_id, outcome
+):
+    query = CALL.format(f"'{outcome}', null, '300000 years'")
+    assert refused(connection, query, claim_id).sqlstate.startswith("22")
+
+    assert claimed(connection, 10) == [5]
+
+
+@pytest.mark.parametrize("number", [-1, 0, 2, 2**62, None])
+def test_a_claim_that_never_was_is_refused(connection, claim_id, number):
+    error = refused(connection, CALL.format("'accept'"), number)
+
+    assert error.sqlstate in ("SG002", "SG003")
+    if error.sqlstate == "SG003":
+        said = "null" if number is None else number
+        assert error.diag.message_primary == f"share group 'workers' has no claim {said}"
+        assert error.diag.message_hint == "give the claim_id that sluice.claim() returned"
+
+
+def test_a_claim_of_another_group_is_refused(connection, claim_id):
+    create_group(connection, "others")
+
+    error = refused(connection, "select sluice.acknowledge('changes', 'others', %s)", claim_id)
+    assert error.sqlstate in ("SG002", "SG003")
+
+
+def test_unknown_names_are_named(connection, claim_id):
+    query = "select sluice.acknowledge({}, %s)"
+    assert refused(connection, query.format("'none', 'workers'"), claim_id).sqlstate == "PQ001"
+    assert refused(connection, query.format("'changes', 'none'"), claim_id).sqlstate == "SG001"
+
+
+@pytest.mark.parametrize("member", ["pgq_reader", "sluice_reader", "pgq_admin", "sluice_admin"])
+def test_readers_acknowledge(connection, claim_id, as_member, member):
+    for outcome in ("accept", "release", "retry", "reject"):
+        query = f"select sluice.acknowledge('changes', 'workers', {claim_id}, '{outcome}')"
+        assert as_member(member, query) == [(4,)]
+
+
+@pytest.mark.parametrize("member", ["pgq_writer", "sluice_writer", "sluice_monitor"])
+def test_others_do_not(connection, claim_id, as_member, member):
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        as_member(member, f"select sluice.acknowledge('changes', 'workers', {claim_id})")
+
+
+@pytest.mark.slow
+def test_long_ledgers_make_it_read_no_more_pages(connection, group, buffers):
+    connection.execute(
+        "select pgq.insert_event('changes', 't', n::text) from generate_series(1, 6000) as n"
+    )
+    query = """select sluice.acknowledge('changes', 'workers', c.claim_id)
+        from (select max(claim_id) as claim_id from sluice.claim('changes', 'workers')) as c"""
+    buffers(query)
+    small = buffers(query)
+    connection.execute(
+        f"do $$ begin for n in 1 .. 5000 loop perform 1 from ({query}) as q; end loop; end; $$"
+    )
+
+    assert buffers(query) <= 2 * small + 20

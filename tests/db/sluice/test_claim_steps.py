@@ -1,0 +1,292 @@
+"""The steps of a claim and of an acknowledgement, as far as the functions that are made of them do not show them.
+
+_last_claim, _lock_group, _wait_for_group, _require_group, _next_window, _read_mail, _look_at_lease, _look_at_leases,
+_take_redeliveries, _next_look, _move_group, _write_claim; _hold_claim, _refuse_claim, _unsettled, _settle, _write_outcome,
+_claimed_events, _redeliver, _write_redelivery, _reject, _bury, _backoff; _group_settings, _group_start, _group_state.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from support import rows, value
+from support_log import tick
+from support_share_groups import (
+    acknowledge,
+    claim,
+    claimed,
+    create_group,
+    info,
+    let_pass,
+    refused,
+    renew,
+    rotate,
+    send,
+    send_many,
+    take_all,
+)
+
+POSITION = "select sub_last_tick from pgq.subscription"
+CLAIM_LOCK = "select count(*) from pg_locks where locktype = 'advisory' and classid = 1936221042"
+
+
+# _backoff
+
+
+@pytest.mark.parametrize(
+    ("backoff", "base", "cap", "pauses"),
+    [
+        ("constant", "10 s", "1 hour", [10, 10, 10, 10]),
+        ("linear", "10 s", "35 s", [10, 20, 30, 35]),
+        ("exponential", "10 s", "1 hour", [10, 20, 40, 80]),
+        ("exponential", "10 s", "30 s", [10, 20, 30, 30]),
+        ("constant", "0", "1 hour", [0, 0, 0, 0]),
+        ("exponential", "10 s", "0", [0, 0, 0, 0]),
+    ],
+)
+def test_the_pauses_of_a_group(connection, group, backoff, base, cap, pauses):
+    create_group(
+        connection, "b", backoff=backoff, backoff_base=base, backoff_cap=cap, backoff_jitter=False
+    )
+
+    found = rows(
+        connection,
+        """select sluice._backoff(g, n) from sluice.share_group as g, generate_series(1, 4) as n
+        where g.group_name = 'b' order by n""",
+    )
+
+    assert [pause for (pause,) in found] == [timedelta(seconds=s) for s in pauses]
+
+
+def test_a_pause_with_jitter_is_between_half_of_it_and_all(connection, group):
+    create_group(connection, "b", backoff="constant", backoff_base="100 s")
+
+    found = [
+        pause.total_seconds()
+        for (pause,) in rows(
+            connection,
+            """select sluice._backoff(g, 3) from sluice.share_group as g, generate_series(1, 200)
+            where g.group_name = 'b'""",
+        )
+    ]
+
+    assert 50 <= min(found) < 60 < 90 < max(found) <= 100
+
+
+@pytest.mark.parametrize("base", ["2 days", "1 month", "90 years"])
+@pytest.mark.parametrize("attempts", [31, 32, 64, 2000, 2**31 - 1])
+def test_any_number_of_attempts_has_a_pause(connection, group, base, attempts):
+    create_group(connection, "b", backoff_base=base, backoff_jitter=False)
+
+    pause = value(
+        connection,
+        "select sluice._backoff(g, %s) from sluice.share_group as g where g.group_name = 'b'",
+        attempts,
+    )
+    assert pause == timedelta(minutes=10)
+
+
+# The lock
+
+
+def test_the_lock_is_one_a_group_and_ends_with_the_transaction(connection, group):
+    create_group(connection, "b")
+    with connection.transaction():
+        claim(connection)
+        claim(connection)
+        assert value(connection, CLAIM_LOCK) == 1
+        claim(connection, group="b")
+        assert value(connection, CLAIM_LOCK) == 2
+
+    assert value(connection, CLAIM_LOCK) == 0
+
+
+def test_who_acknowledges_or_looks_takes_no_lock_of_the_group(connection, group):
+    send(connection, *"ab")
+    events = claim(connection, 2)
+    with connection.transaction():
+        renew(connection, events[0].claim_id)
+        acknowledge(connection, events[0].claim_id, "reject", [1])
+        acknowledge(connection, events[0].claim_id, "retry")
+        info(connection)
+        assert value(connection, CLAIM_LOCK) == 0
+
+
+def test_the_error_of_a_busy_group_says_who_and_what_to_do(database, connection, group):
+    with database.connect(autocommit=False) as idle:
+        claim(idle)
+
+        error = refused(connection, "select sluice.claim('changes', 'workers')")
+
+        assert (error.sqlstate, error.diag.message_primary) == (
+            "SG005",
+            "share group 'workers' is being claimed from in a transaction that stays open",
+        )
+        assert error.diag.message_detail == f"Its session has pid {idle.info.backend_pid}."
+        assert error.diag.message_hint == (
+            "commit right after each claim; acknowledgements may take part in any transaction"
+        )
+        assert value(connection, "show lock_timeout") == "0"
+        idle.rollback()
+
+
+# Mail
+
+
+def test_mail_beside_a_transaction_that_stays_open_is_read_once(database, connection, group):
+    """What ended behind it looks new to each claim; which of it is, is told by the snapshots."""
+    send_many(connection, 3)
+    with database.connect(autocommit=False) as other:
+        other.execute("select pg_current_xact_id()")
+        acknowledge(connection, claim(connection)[0].claim_id, "release")
+
+        found = [claimed(connection) for _ in range(4)]
+        other.rollback()
+
+    assert found == [[1], [2], [3], []]
+
+
+def test_what_is_accepted_is_no_mail(connection, group):
+    send_many(connection, 3)
+    acknowledge(connection, claim(connection)[0].claim_id)
+    acknowledge(connection, claim(connection)[0].claim_id, "retry", delay="1 hour")
+
+    assert rows(connection, "select outcome from sluice.outcome where is_mail") == [("retry",)]
+
+
+# Where rows are written
+
+
+def test_rows_go_to_the_tables_that_the_ledger_names(connection, group):
+    send_many(connection, 3)
+    (held,) = claim(connection)
+    connection.execute("update sluice.ledger set number = 1")
+
+    (event,) = claim(connection)
+    for claim_id in (held.claim_id, event.claim_id):
+        acknowledge(connection, claim_id, "retry", delay="0")
+    assert claimed(connection, 10) == [1, 2, 3]
+
+    query = (
+        "select tableoid::regclass::text, count(*) from sluice.{} where {} group by 1 order by 1"
+    )
+    assert rows(connection, query.format("claim", "lease_until is not null")) == [
+        ("sluice.claim_0", 1),
+        ("sluice.claim_1", 2),
+    ]
+    # Outcomes lie beside their claim, so that their key holds.
+    assert rows(connection, query.format("outcome", "true")) == [
+        ("sluice.outcome_0", 1),
+        ("sluice.outcome_1", 1),
+    ]
+    assert rows(connection, query.format("redelivery", "look_at is null")) == [
+        ("sluice.redelivery_1", 2)
+    ]
+
+
+def test_the_newest_claim_is_found_in_either_table(connection, group):
+    send_many(connection, 3)
+    assert claimed(connection) == [1]
+    for number, ev_id in ((1, 2), (0, 3)):
+        connection.execute("update sluice.ledger set number = %s", (number,))
+        if number == 0:
+            connection.execute("truncate sluice.claim_0")
+        assert claimed(connection) == [ev_id]
+
+
+@pytest.mark.parametrize("ledger", ["claim", "outcome", "redelivery"])
+def test_nothing_is_ever_updated_or_deleted(connection, group, ledger):
+    send_many(connection, 50)
+    for _ in range(4):
+        for outcome in ("accept", "release", "retry", "reject"):
+            events = claim(connection, 3)
+            renew(connection, events[0].claim_id)
+            acknowledge(connection, events[0].claim_id, outcome)
+        let_pass_by_lease(connection)
+    # Statistics of the own session are written when it is told to.
+    connection.execute("select pg_stat_force_next_flush()")
+
+    assert (
+        rows(
+            connection,
+            """select relname, n_tup_upd, n_tup_del from pg_stat_user_tables
+        where relname like %s and (n_tup_upd > 0 or n_tup_del > 0)""",
+            f"{ledger}%",
+        )
+        == []
+    )
+
+
+def let_pass_by_lease(connection):
+    """Leases of a moment, that end by themselves: nothing in the ledgers is touched."""
+    events = claim(connection, 2, "1 microsecond")
+    assert events
+
+
+# The position
+
+
+def test_the_position_follows_the_oldest_open_claim(connection, group):
+    begin = value(connection, POSITION)
+    send(connection, "a")
+    first_tick = tick(connection)
+    (first,) = claim(connection)
+    send(connection, "b")
+    second_tick = tick(connection)
+    (second,) = claim(connection)
+
+    def moved():
+        let_pass(connection, "2 seconds")
+        claimed(connection)
+        return value(connection, POSITION)
+
+    assert moved() == begin
+    acknowledge(connection, second.claim_id)
+    assert moved() == begin
+    acknowledge(connection, first.claim_id)
+    assert first_tick < moved() <= second_tick
+    assert moved() == second_tick
+
+
+def test_it_never_goes_back(connection, group):
+    positions = []
+    for _ in range(5):
+        send_many(connection, 3)
+        tick(connection)
+        events = claim(connection, 2)
+        acknowledge(connection, events[0].claim_id, "retry", delay="0")
+        let_pass(connection, "2 seconds")
+        positions.append(value(connection, POSITION))
+    take_all(connection)
+    let_pass(connection, "2 seconds")
+    claimed(connection)
+    positions.append(value(connection, POSITION))
+
+    assert positions == sorted(positions)
+    assert positions[0] < positions[-1]
+
+
+def test_what_comes_again_needs_no_segment(connection, group):
+    """The event lies among the redeliveries by then, with all of its fields."""
+    connection.execute("select pgq.insert_event('changes', 'type', 'data', 'x1', null, '', 'x4')")
+    (event,) = claim(connection)
+    acknowledge(connection, event.claim_id, "retry", delay="10 hours")
+    for _ in range(4):
+        tick(connection)
+        let_pass(connection, "2 seconds")
+        claimed(connection)
+        steps = rotate(connection)
+    assert rows(connection, "select * from pgq.event_1") == []
+    assert steps
+
+    let_pass(connection, "11 hours")
+
+    (again,) = claim(connection)
+    assert again[-6:] == event[-6:] == ("type", "data", "x1", None, "", "x4")
+    assert (again.ev_id, again.ev_time, again.ev_txid) == (
+        event.ev_id,
+        event.ev_time,
+        event.ev_txid,
+    )

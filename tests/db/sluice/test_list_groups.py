@@ -1,0 +1,49 @@
+"""sluice.list_groups: the share groups of one log or of all."""
+
+from __future__ import annotations
+
+from support import rows
+from support_log import error_of
+from support_share_groups import acknowledge, claim, create_group, info, make_log, send
+
+
+def test_groups_are_in_the_order_of_their_names(connection, group):
+    make_log(connection, "a_log")
+    create_group(connection, "b", log="a_log")
+    create_group(connection, "a")
+    query = "select log_name, group_name from sluice.list_groups({})"
+
+    assert rows(connection, query.format("")) == [
+        ("a_log", "b"),
+        ("changes", "a"),
+        ("changes", "workers"),
+    ]
+    assert rows(connection, query.format("'a_log'")) == [("a_log", "b")]
+    assert rows(connection, query.format("null"))[0] == ("a_log", "b")
+
+
+def test_no_group_is_no_row(connection):
+    make_log(connection)
+    connection.execute("select pgq.register_consumer('changes', 'lake')")
+
+    assert rows(connection, "select * from sluice.list_groups()") == []
+    assert rows(connection, "select * from sluice.list_groups('changes')") == []
+
+
+def test_it_says_what_is_said_of_one_group(connection, group):
+    send(connection, *"abcd")
+    events = claim(connection, 3)
+    acknowledge(connection, events[0].claim_id, "retry", [1], delay="1 hour")
+    acknowledge(connection, events[0].claim_id, "reject", [2])
+    said = info(connection)
+
+    (row,) = rows(
+        connection, "select lag_events, leased, retrying, dead, lag_s from sluice.list_groups()"
+    )
+
+    assert row[:4] == (said.lag_events, said.leased, said.retrying, said.dead) == (1, 1, 1, 1)
+    assert abs(row[4] - said.lag_s) < 60
+
+
+def test_an_unknown_log_is_named(connection, group):
+    assert error_of(connection, "select * from sluice.list_groups('none')")[0] == "PQ001"

@@ -1,0 +1,169 @@
+"""sluice.maintain_groups: what claims do in passing, for groups that nobody claims from."""
+
+import psycopg
+import pytest
+
+from support import rows, value
+
+
+@pytest.fixture
+def group(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("select sluice.create_group('changes', 'mail')")
+    connection.execute(
+        "select pgq.insert_event('changes', 't', n::text) from generate_series(1, 5) as n"
+    )
+
+
+def claim(session, qty=1, lease=None):
+    found = rows(
+        session,
+        "select claim_id from sluice.claim('changes', 'mail', %s, %s::interval)",
+        qty, lease,
+    )  # fmt: skip
+    return found[0][0]
+
+
+def maintain(session, log=None):
+    return rows(session, "select * from sluice.maintain_groups(%s)", log)
+
+
+def position(session):
+    return value(
+        session,
+        "select last_tick from pgq.get_consumer_info('changes', 'mail')",
+    )
+
+
+def test_a_group_with_nothing_to_do_is_left_alone(connection, group):
+    with connection.transaction():
+        assert maintain(connection) == []
+        assert value(connection, "select pg_current_xact_id_if_assigned() is null")
+
+
+def test_the_position_of_a_group_that_has_all_goes_on_without_a_claim(connection, group):
+    connection.execute("select sluice.log_tick('changes')")
+    claim_id = claim(connection, 6)
+    connection.execute("select sluice.acknowledge('changes', 'mail', %s)", [claim_id])
+    assert position(connection) == 1
+
+    assert maintain(connection, "changes") == [("changes", "mail", "moved", None)]
+
+    assert position(connection) == 2
+    assert maintain(connection) == []
+
+
+def test_the_position_waits_for_an_open_claim(connection, group):
+    claim(connection, 2)
+    connection.execute("select sluice.log_tick('changes')")
+
+    assert maintain(connection) == []
+    assert position(connection) == 1
+
+
+def test_what_was_said_is_read_and_what_has_ended_comes_again(connection, group):
+    first = claim(connection, 2)
+    claim(connection, 1, lease="10 ms")
+    connection.execute("select sluice.acknowledge('changes', 'mail', %s, 'release')", [first])
+    connection.execute("select pg_sleep(0.02)")
+
+    assert maintain(connection) == [
+        ("changes", "mail", "mail read", None),
+        ("changes", "mail", "leases looked at", None),
+    ]
+
+    assert value(connection, "select count(*) from sluice.redelivery") == 3
+    assert maintain(connection) == []
+    assert [
+        ev_id
+        for (ev_id,) in rows(connection, "select ev_id from sluice.claim('changes', 'mail', 5)")
+    ] == [1, 2, 3, 4, 5]
+
+
+def test_a_group_that_is_being_claimed_from_is_not_waited_for(database, connection, group):
+    with database.connect(autocommit=False) as consumer:
+        claim(consumer)
+        connection.execute("set lock_timeout = '10 s'")
+
+        assert maintain(connection) == [("changes", "mail", "kept", "it is being claimed from")]
+
+
+def test_who_listens_is_woken_when_an_event_is_to_come_again(database, connection, group):
+    claim_id = claim(connection)
+    with database.connect() as listener:
+        listener.execute("select sluice.listen_log('changes')")
+        maintain(connection)
+        connection.execute("select pg_notify('done', '')")
+        assert list(listener.notifies(timeout=0.05)) == []
+
+        connection.execute(
+            "select sluice.acknowledge('changes', 'mail', %s, 'release')", [claim_id]
+        )
+        maintain(connection)
+
+        (heard,) = listener.notifies(timeout=10, stop_after=1)
+    assert (heard.channel, heard.payload) == ("sluice.log_1", "")
+
+
+def test_only_the_groups_of_the_log_that_is_named_are_maintained(connection, group):
+    connection.execute("select pgq.create_queue('other')")
+    claim(connection, lease="10 ms")
+    connection.execute("select pg_sleep(0.02)")
+
+    assert maintain(connection, "other") == []
+    assert len(maintain(connection, "changes")) == 1
+
+
+def test_rotation_and_the_second_step_of_pgqs_daemon_do_it_too(connection, group):
+    claim(connection, lease="10 ms")
+    connection.execute("select pg_sleep(0.02)")
+    assert ("changes", None, "leases looked at", "share group mail") in rows(
+        connection, "select * from sluice.rotate()"
+    )
+
+    claim(connection, lease="10 ms")
+    connection.execute("select pg_sleep(0.02)")
+    connection.execute("select pgq.maint_rotate_tables_step2()")
+    assert maintain(connection) == []
+    assert value(connection, "select count(*) from sluice.outcome where outcome = 'lapse'") == 2
+
+
+def test_ledgers_that_have_grown_are_emptied(connection, group):
+    connection.execute("select pgq.insert_event('changes', 't', 'x') from generate_series(1, 300)")
+    for _ in range(300):
+        claim(connection)
+    connection.execute("set session_replication_role = replica")
+    connection.execute(
+        """insert into sluice.outcome_0 (group_id, claim_id, outcome_no, outcome, events, is_mail, error)
+        select 0, n, 1, 'renew', 0, false, repeat('x', 1000) from generate_series(1, 9000) as n"""
+    )
+
+    assert rows(connection, "select * from sluice.rotate()") == [
+        (None, None, "emptied", "share groups")
+    ]
+    assert value(connection, "select count(lease_until) from sluice.claim_1") == 300
+    assert value(connection, "select count(*) from sluice.outcome") == 0
+
+
+def test_a_group_that_was_given_up_is_left_alone(connection, group):
+    claim(connection, lease="10 ms")
+    connection.execute("select pg_sleep(0.02)")
+    connection.execute("update sluice.share_group set lost = 'too far behind'")
+
+    assert maintain(connection) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        ("select * from sluice.maintain_groups('missing')", "PQ001"),
+        (
+            "begin isolation level repeatable read; select * from sluice.maintain_groups()",
+            "SG004",
+        ),
+    ],
+)
+def test_errors(connection, call, code):
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(call)
+    assert caught.value.sqlstate == code

@@ -1,0 +1,157 @@
+"""sluice.renew: a claim is held for longer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import psycopg
+import pytest
+
+from support import value
+from support_share_groups import (
+    acknowledge,
+    claim,
+    claimed,
+    let_pass,
+    open_claims,
+    refused,
+    renew,
+    send,
+)
+
+CALL = "select sluice.renew('changes', 'workers', %s{})"
+
+
+@pytest.fixture
+def claim_id(connection, group) -> int:
+    """A claim of the events 1 and 2, for two hours."""
+    send(connection, *"ab")
+    return claim(connection, 2, "2 hours")[0].claim_id
+
+
+@pytest.mark.parametrize(
+    ("lease", "length"), [(None, timedelta(seconds=30)), ("3 hours", timedelta(hours=3))]
+)
+def test_the_new_end_is_counted_from_now(connection, claim_id, lease, length):
+    let_pass(connection, "2 hours")
+    before = value(connection, "select clock_timestamp()")
+
+    until = renew(connection, claim_id, lease)
+
+    assert length <= until - before < length + timedelta(seconds=5)
+    row = open_claims(connection)[claim_id]
+    assert (row.lease_until, row.renewals, row.settled) == (until, 1, 0)
+
+
+def test_a_lease_is_never_made_shorter(connection, claim_id):
+    until = open_claims(connection)[claim_id].lease_until
+
+    assert abs(renew(connection, claim_id, "1 second") - until) < timedelta(seconds=1)
+
+    let_pass(connection)
+    assert claimed(connection) == []
+
+
+def test_a_renewed_claim_lapses_at_its_new_end(connection, claim_id):
+    let_pass(connection, "119 minutes")
+    renew(connection, claim_id, "2 hours")
+
+    let_pass(connection, "119 minutes")
+    assert claimed(connection) == []
+    let_pass(connection, "2 minutes")
+    assert claimed(connection, 10) == [1, 2]
+
+
+def test_it_is_renewed_as_often_as_one_likes(connection, claim_id):
+    for _ in range(5):
+        let_pass(connection, "119 minutes")
+        renew(connection, claim_id, "2 hours")
+        assert claimed(connection) == []
+
+    assert acknowledge(connection, claim_id) == 2
+    let_pass(connection, "3 hours")
+    assert claimed(connection) == []
+
+
+def test_a_consumer_that_renewed_was_heard_of_so_its_lapse_is_an_attempt(connection, claim_id):
+    renew(connection, claim_id, "2 hours")
+    let_pass(connection, "3 hours")
+
+    assert [(e.attempt, e.deliveries) for e in claim(connection, 10)] == [(2, 2), (2, 2)]
+
+
+def test_a_lease_that_ended_is_renewed_if_nobody_has_the_events(connection, claim_id):
+    let_pass(connection, "3 hours")
+
+    renew(connection, claim_id)
+
+    assert claimed(connection, 10) == []
+
+
+def test_a_lease_that_was_claimed_again_is_lost(connection, claim_id):
+    let_pass(connection, "3 hours")
+    assert claimed(connection, 1) == [1]
+
+    error = refused(connection, CALL.format(""), claim_id)
+
+    assert (error.sqlstate, error.diag.message_primary) == (
+        "SG002",
+        f"claim {claim_id} of share group 'workers' is not held any more",
+    )
+    assert error.diag.message_hint.startswith("undo what was done for it")
+
+
+def test_what_is_left_of_a_claim_is_renewed(connection, claim_id):
+    acknowledge(connection, claim_id, "accept", [1])
+    renew(connection, claim_id, "5 hours")
+    let_pass(connection, "3 hours")
+
+    assert claimed(connection) == []
+    acknowledge(connection, claim_id)
+    assert refused(connection, CALL.format(""), claim_id).sqlstate == "SG002"
+
+
+def test_a_rolled_back_renewal_is_none(connection, claim_id):
+    with connection.transaction(force_rollback=True):
+        renew(connection, claim_id, "10 hours")
+    let_pass(connection, "3 hours")
+
+    assert [(e.ev_id, e.attempt) for e in claim(connection, 10)] == [(1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("lease", ["0", "-1 hour", "101 years"])
+def test_a_lease_that_is_none_is_refused(connection, claim_id, lease):
+    error = refused(connection, CALL.format(f", '{lease}'"), claim_id)
+
+    assert error.sqlstate == "22023"
+    assert error.diag.message_hint
+
+
+@pytest.mark.parametrize("number", [-1, 2**62, None])
+def test_a_claim_that_never_was_is_refused(connection, claim_id, number):
+    error = refused(connection, CALL.format(""), number)
+
+    said = "null" if number is None else number
+    assert (error.sqlstate, error.diag.message_primary) == (
+        "SG003",
+        f"share group 'workers' has no claim {said}",
+    )
+
+
+def test_unknown_names_are_named(connection, claim_id):
+    query = "select sluice.renew({}, %s)"
+    assert refused(connection, query.format("'none', 'workers'"), claim_id).sqlstate == "PQ001"
+    assert refused(connection, query.format("'changes', 'none'"), claim_id).sqlstate == "SG001"
+
+
+@pytest.mark.parametrize("member", ["pgq_reader", "sluice_reader", "pgq_admin", "sluice_admin"])
+def test_readers_renew(connection, claim_id, as_member, member):
+    assert as_member(member, f"select sluice.renew('changes', 'workers', {claim_id}) > now()") == [
+        (True,)
+    ]
+
+
+@pytest.mark.parametrize("member", ["pgq_writer", "sluice_writer", "sluice_monitor"])
+def test_others_do_not(connection, claim_id, as_member, member):
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        as_member(member, f"select sluice.renew('changes', 'workers', {claim_id})")

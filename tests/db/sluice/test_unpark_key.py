@@ -1,0 +1,104 @@
+"""sluice.unpark_key: the events of a parked key come again, in the order of the log."""
+
+from __future__ import annotations
+
+from support import rows, value
+from support_log import error_of
+from support_share_groups import acknowledge, claim, let_pass
+from support_share_keys import blocked, claimed_keys, make_keyed, send_keys, unpark
+
+
+def park(connection, keys: str = "aab") -> None:
+    """Let the first event of the key a be retried."""
+    make_keyed(connection, "park")
+    send_keys(connection, keys)
+    claim_id, _ = claimed_keys(connection, 1)
+    acknowledge(connection, claim_id, "retry", error="broken")
+    acknowledge(connection, claimed_keys(connection)[0])
+
+
+def test_all_of_a_parked_key_comes_again_with_no_attempts(connection):
+    park(connection)
+    send_keys(connection, "a")
+    assert claimed_keys(connection) == (None, "")
+
+    assert unpark(connection, "a") == 3
+    events = claim(connection, 10)
+    assert [(e.ev_id, e.attempt, e.deliveries, e.redriven) for e in events] == [
+        (1, 1, 1, 1),
+        (2, 1, 1, 0),
+        (4, 1, 1, 0),
+    ]
+    assert value(connection, "select count(*) from sluice.dead_event") == 0
+    assert blocked(connection) == {}
+
+
+def test_what_is_sent_later_comes_later(connection):
+    park(connection)
+    unpark(connection, "a")
+    send_keys(connection, "a")
+
+    assert claimed_keys(connection, 1)[1] == "a1"
+    assert claimed_keys(connection) == (None, "")
+
+
+def test_another_key_stays_parked(connection):
+    park(connection)
+    send_keys(connection, "cc")
+    claim_id, _ = claimed_keys(connection)
+    acknowledge(connection, claim_id, "retry", [5])
+    assert claimed_keys(connection) == (None, "")
+
+    assert unpark(connection, "a") == 2
+    acknowledge(connection, claim_id)
+    assert set(blocked(connection)) == {"c"}
+
+
+def test_while_a_claim_has_an_earlier_event_of_the_key_they_wait(connection):
+    make_keyed(connection, "park")
+    send_keys(connection, "aaa")
+    claim_id, _ = claimed_keys(connection)
+    acknowledge(connection, claim_id, "retry", [2])
+    assert claimed_keys(connection) == (None, "")
+
+    assert unpark(connection, "a") == 2
+    assert claimed_keys(connection) == (None, "")
+    acknowledge(connection, claim_id)
+    assert claimed_keys(connection)[1] == "a2 a3"
+
+
+def test_parked_events_are_kept_here_even_if_the_dead_go_to_a_log(connection):
+    connection.execute("select pgq.create_queue('graves')")
+    make_keyed(connection, "park", dead_letter_log="graves")
+    send_keys(connection, "ab")
+    claim_id, _ = claimed_keys(connection)
+    acknowledge(connection, claim_id, "retry", [1])
+    acknowledge(connection, claim_id, "reject")
+    claimed_keys(connection)
+
+    assert rows(connection, "select ev_id, reason from sluice.dead_event") == [(1, "parked")]
+    assert unpark(connection, "a") == 1
+
+
+def test_a_key_that_is_not_parked_stays_as_it_is(connection):
+    park(connection)
+
+    assert unpark(connection, "b") == 0
+    assert unpark(connection, None) == 0
+    assert unpark(connection, "a") == 2
+    assert unpark(connection, "a") == 0
+    let_pass(connection)
+    assert claimed_keys(connection)[1] == "a1 a2"
+
+
+def test_only_admins_may(connection, role):
+    park(connection)
+    connection.execute(f"grant sluice_reader to {role}")
+    connection.execute(f"set role {role}")
+
+    query = "select sluice.unpark_key('changes', 'workers', 'a')"
+    assert error_of(connection, query)[0] == "42501"
+    connection.execute("reset role")
+    connection.execute(f"grant sluice_admin to {role}")
+    connection.execute(f"set role {role}")
+    assert value(connection, query) == 2

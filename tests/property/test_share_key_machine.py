@@ -1,0 +1,431 @@
+"""Any sequence of calls against groups with keys, beside a model of them: whose turn each key has, and what waits behind it.
+
+One session does all of it. The clock of the ledgers is put forward in hours, and the ledgers are emptied in between.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from dataclasses import dataclass, field
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
+
+from support import replace_in, rows, value
+from support_share_groups import acknowledge, claim, create_group, let_pass, make_log, renew
+
+MAX_ATTEMPTS = 3
+MAX_DELIVERIES = 5
+KEYS = st.sampled_from(["a", "b", "c", None])
+HOURS = st.sampled_from([0, 1, 2])
+_log_numbers = itertools.count(1)
+
+
+@dataclass
+class Event:
+    """An event that is not settled for good; those of a key are in the order of the log."""
+
+    ev_id: int
+    key: str | None
+    attempts: int = 0
+    deliveries: int = 0
+    is_new: bool = True
+    redriven: int = 0
+    due: int = 0
+    claim_id: int | None = None
+    is_parked: bool = False
+    is_back: bool = False  # it comes again at once
+
+
+@dataclass
+class Claim:
+    """A claim, with those of its events that are not settled."""
+
+    lease_end: int
+    heard_of: bool = False
+    events: list[Event] = field(default_factory=list)
+
+
+class ShareKeyMachine(RuleBasedStateMachine):
+    """The rules are the calls; each looks at what it gets."""
+
+    database = None
+
+    @initialize(when_waiting=st.sampled_from(["block", "skip", "park"]))
+    def begin(self, when_waiting):
+        self.main = type(self).database.connect()
+        self.log = f"log_{next(_log_numbers)}"
+        self.when_waiting = when_waiting
+        self.now = 0
+        self.pending: list[Event] = []
+        self.claims: dict[int, Claim] = {}
+        self.parked: set[str] = set()
+        self.dead: list[int] = []
+        make_log(self.main, self.log)
+        create_group(
+            self.main,
+            log=self.log,
+            key="ev_extra1",
+            when_waiting=when_waiting,
+            max_attempts=MAX_ATTEMPTS,
+            max_deliveries=MAX_DELIVERIES,
+            backoff="constant",
+            backoff_base="1 hour",
+            backoff_jitter=False,
+        )
+
+    def teardown(self):
+        if hasattr(self, "main"):
+            with self.main:
+                self.main.execute("select pgq.drop_queue(%s, true)", (self.log,))
+                self.empty_the_ledgers()
+
+    def of_key(self, key):
+        return [event for event in self.pending if event.key == key]
+
+    @rule(key=KEYS, count=st.integers(1, 4), tick=st.booleans())
+    def send(self, key, count, tick):
+        for _ in range(count):
+            ev_id = value(
+                self.main,
+                "select pgq.insert_event(%s, 't', 'd', %s, null, null, null)",
+                self.log,
+                key,
+            )
+            self.pending.append(Event(ev_id, key, is_parked=key in self.parked))
+        if tick:
+            self.main.execute("select pgq.ticker(%s)", (self.log,))
+
+    @rule()
+    def time_passes(self):
+        let_pass(self.main)
+        self.now += 1
+
+    @rule()
+    def empty_the_ledgers(self):
+        self.main.execute("update sluice.ledger set kept_bytes = 0")
+        reason = value(self.main, "select reason from sluice._maintain_ledgers(0)")
+        assert reason is None
+
+    # Claims
+
+    def lapse(self):
+        for claim_id, held in list(self.claims.items()):
+            if held.lease_end > self.now:
+                continue
+            del self.claims[claim_id]
+            for event in held.events:
+                event.claim_id = None
+                event.attempts += held.heard_of
+                event.deliveries += 1
+                event.is_back = True
+                event.due = self.now
+                if event.attempts >= MAX_ATTEMPTS or event.deliveries >= MAX_DELIVERIES:
+                    self.bury(event)
+                elif event.key in self.parked:
+                    event.is_parked = True
+
+    def bury(self, event):
+        self.pending.remove(event)
+        self.dead.append(event.ev_id)
+
+    def eligible(self, key):
+        """What of a key may be handed out now, in order."""
+        events = self.of_key(key)
+        if key is None:
+            return [e for e in events if e.claim_id is None and e.due <= self.now]
+        if any(event.claim_id for event in events) or key in self.parked:
+            return []
+        if self.when_waiting == "block":
+            return [] if any(event.due > self.now for event in events) else events
+        return [event for event in events if event.due <= self.now]
+
+    @rule(qty=st.integers(1, 6), lease=st.sampled_from([1, 3]))
+    def claim(self, qty, lease):
+        self.lapse()
+        found = claim(self.main, qty, f"{lease} hours", group="workers", log=self.log)
+        assert len(found) <= qty
+        may = {key: self.eligible(key) for key in ["a", "b", "c", None]}
+        if not found:
+            assert not any(may.values()), f"nothing was claimed, but {may}"
+            return
+        (claim_id,) = {event.claim_id for event in found}
+        held = self.claims[claim_id] = Claim(self.now + lease)
+        by_key: dict[str | None, list[Event]] = {}
+        for row in found:
+            known = {event.ev_id: event for event in may[row.ev_extra1]}
+            assert row.ev_id in known, f"{row.ev_id} of {row.ev_extra1} may not be claimed"
+            event = known[row.ev_id]
+            assert (row.attempt, row.deliveries, row.redriven) == (
+                event.attempts + 1,
+                event.deliveries + 1,
+                event.redriven,
+            )
+            by_key.setdefault(event.key, []).append(event)
+        for key, events in by_key.items():
+            if key is not None:
+                self.is_in_order(events, may[key])
+            for event in events:
+                event.claim_id = claim_id
+                event.is_new = event.is_back = False
+                held.events.append(event)
+
+    def is_in_order(self, events, may):
+        ids = [event.ev_id for event in events]
+        if self.when_waiting != "skip":
+            assert ids == [event.ev_id for event in may][: len(ids)]
+            return
+        # What waited comes when its time has come; what never did, in the order of the log.
+        new = [event for event in events if event.is_new]
+        assert new == [event for event in may if event.is_new][: len(new)]
+        left = [event for event in may if event not in events]
+        assert not (new and any(event.is_back for event in left)), "it was to come first"
+        assert ids == sorted(ids)
+
+    # Acknowledgements
+
+    @rule(
+        place=st.integers(0, 5),
+        outcome=st.sampled_from(["accept", "release", "retry", "reject"]),
+        delay=st.none() | HOURS,
+        some=st.none() | st.lists(st.integers(0, 5), min_size=1, max_size=3),
+    )
+    def acknowledge(self, place, outcome, delay, some):
+        if not self.claims:
+            return
+        claim_id = sorted(self.claims)[place % len(self.claims)]
+        held = self.claims[claim_id]
+        if some is None:
+            asked = list(held.events)
+        else:
+            asked = [
+                event
+                for n, event in enumerate(held.events)
+                if n in {s % len(held.events) for s in some}
+            ]
+        delay = delay if outcome in ("retry", "release") else None
+        settled = acknowledge(
+            self.main,
+            claim_id,
+            outcome,
+            None if some is None else [event.ev_id for event in asked],
+            delay=None if delay is None else f"{delay} hours",
+            group="workers",
+            log=self.log,
+        )
+        held.heard_of = True
+        again = self.settle(asked, outcome, delay)
+        behind = self.behind(held, asked, again)
+        assert settled == len(asked) + len(behind)
+        self.settle(behind, "release", 0)
+        waits = {e.key for e in again if e.due > self.now and e.key is not None}
+        if self.when_waiting == "park":
+            self.parked |= waits
+            for event in self.pending:
+                if event.key in self.parked and event.claim_id is None:
+                    event.is_parked = True
+        held.events = [event for event in held.events if event not in asked + behind]
+        if not held.events:
+            del self.claims[claim_id]
+
+    def settle(self, events, outcome, delay):
+        """What becomes of them; those that come again."""
+        again = []
+        for event in events:
+            event.claim_id = None
+            if outcome == "accept":
+                self.pending.remove(event)
+            elif outcome == "reject":
+                self.bury(event)
+            else:
+                event.attempts += outcome == "retry"
+                event.deliveries += outcome == "retry"
+                pause = delay if delay is not None else int(outcome == "retry")
+                event.due = self.now + pause
+                event.is_back = pause == 0
+                if outcome == "retry" and (
+                    event.attempts >= MAX_ATTEMPTS or event.deliveries >= MAX_DELIVERIES
+                ):
+                    self.bury(event)
+                else:
+                    again.append(event)
+        return again
+
+    def behind(self, held, asked, again):
+        if self.when_waiting == "skip":
+            return []
+        first = {}
+        for event in again:
+            if event.key is not None:
+                first.setdefault(event.key, held.events.index(event))
+        return [
+            event
+            for place, event in enumerate(held.events)
+            if event not in asked and first.get(event.key, len(held.events)) < place
+        ]
+
+    @rule(place=st.integers(0, 5), lease=st.sampled_from([1, 3]))
+    def renew(self, place, lease):
+        if self.claims:
+            claim_id = sorted(self.claims)[place % len(self.claims)]
+            renew(self.main, claim_id, f"{lease} hours", group="workers", log=self.log)
+            held = self.claims[claim_id]
+            held.heard_of = True
+            held.lease_end = self.now + lease
+
+    # Parked keys
+
+    @rule(key=st.sampled_from(["a", "b", "c"]))
+    def unpark(self, key):
+        self.lapse()
+        self.main.execute("select sluice.maintain_groups(%s)", (self.log,))
+        parked = value(self.main, "select sluice.unpark_key(%s, 'workers', %s)", self.log, key)
+        assert (parked > 0) == (key in self.parked)
+        if parked:
+            self.parked.discard(key)
+            for event in self.of_key(key):
+                if event.is_parked:
+                    event.is_parked = False
+                    event.due = self.now
+                    event.redriven += event.deliveries > 0
+                    event.attempts = event.deliveries = 0
+
+    @rule()
+    def look(self):
+        """After the mail is read, the list says which keys wait for what."""
+        self.lapse()
+        self.main.execute("select sluice.maintain_groups(%s)", (self.log,))
+        listed = {
+            key: (reason, claim_id, ev_id)
+            for key, reason, claim_id, ev_id in rows(
+                self.main,
+                "select key, reason, claim_id, ev_id from sluice.list_blocked_keys(%s, 'workers')",
+                self.log,
+            )
+        }
+        for key in ["a", "b", "c"]:
+            reason, claim_id, ev_id = listed.get(key, (None, None, None))
+            events = self.of_key(key)
+            holder = next((e.claim_id for e in events if e.claim_id), None)
+            if key in self.parked:
+                assert reason in ("parked", "claimed")
+            elif reason == "claimed":
+                assert claim_id == holder
+            elif self.when_waiting == "block" and not holder:
+                waits = [event for event in events if event.due > self.now]
+                assert (reason == "retrying") == bool(waits)
+                if waits:
+                    assert ev_id == events[0].ev_id
+            else:
+                assert reason is None
+        buried = rows(
+            self.main,
+            """select ev_id from sluice.dead_event
+            where queue_name = %s and reason <> 'parked' order by ev_id""",
+            self.log,
+        )
+        assert [ev_id for (ev_id,) in buried] == sorted(self.dead)
+
+
+def run(database, machine_seed, **how):
+    class Machine(ShareKeyMachine):
+        pass
+
+    Machine.database = database
+    seed(machine_seed)(Machine)
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            **{"max_examples": 100, "stateful_step_count": 40, **how},
+        ),
+    )
+
+
+@pytest.fixture
+def machine_seed():
+    return int(os.environ.get("PGSLUICE_TEST_SEED", random.SystemRandom().randrange(2**32)))
+
+
+@pytest.mark.slow
+def test_keys_behave_like_the_model(database_18, machine_seed):
+    print(f"PGSLUICE_TEST_SEED={machine_seed}")
+
+    run(database_18, machine_seed)
+
+
+PLANTED = {
+    "a key that is claimed is free": (
+        "sluice._sort_events(sluice.share_group,integer,sluice.claim,pgq.event_template[])",
+        "and t.claim_id is null as is_idle",
+        "as is_idle",
+    ),
+    "a turn ends with the first event": (
+        "sluice._end_turns(sluice.share_group,sluice.claim,bigint,bigint[],integer)",
+        "bool_and(e.ev_id = any (v_settled))",
+        "bool_or(e.ev_id = any (v_settled))",
+    ),
+    "later events stay in the claim": (
+        "sluice._send_back(sluice.share_group,sluice.claim,sluice.outcome)",
+        "if v_behind is null then",
+        "if true then",
+    ),
+    "what comes again comes in the order in which it was given back": (
+        "sluice._put_back(sluice.key_turn,sluice.redelivery[],timestamp with time zone)",
+        "order by w.place",
+        "order by w.waiting_id desc",
+    ),
+    "a pause is not kept": (
+        "sluice._put_back(sluice.key_turn,sluice.redelivery[],timestamp with time zone)",
+        "i_turn.due_at := greatest(i_turn.due_at, i_due_at);",
+        "",
+    ),
+    "nobody looks at a key whose turn is over": (
+        "sluice._end_turns(sluice.share_group,sluice.claim,bigint,bigint[],integer)",
+        "t.waiting > 0 or t.returned <> '{}'",
+        "t.returned <> '{}'",
+    ),
+    "the ledgers lose what waits": (
+        "sluice._maintain_ledgers(bigint)",
+        "w.waiting_id > (t.turn).upto_waiting",
+        "w.waiting_id > (t.turn).upto_waiting + 1",
+    ),
+    "new events pass those that wait": (
+        "sluice._sort_events(sluice.share_group,integer,sluice.claim,pgq.event_template[])",
+        "select t.waiting = 0 and t.returned = '{}' and t.claim_id is null",
+        "select t.claim_id is null",
+    ),
+    "a parked key is free": (
+        "sluice._sort_events(sluice.share_group,integer,sluice.claim,pgq.event_template[])",
+        "where f.is_parked or not (f.is_idle",
+        "where not (f.is_idle",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(database_18, machine_seed, bug):
+    with database_18.connect() as connection:
+        replace_in(connection, *PLANTED[bug])
+
+    with pytest.raises((AssertionError, psycopg.Error)):
+        run(
+            database_18,
+            machine_seed,
+            max_examples=500,
+            phases=[Phase.generate],
+            report_multiple_bugs=False,
+        )
