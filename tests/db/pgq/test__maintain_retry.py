@@ -1,4 +1,4 @@
-"""pgq._maintain_retry, with pgq._lock_retries and pgq._last_retry_pass: the retry entries do not grow with what is done."""
+"""pgq._maintain_retry, with pgq._last_retry_pass: the retry entries do not grow with what is done."""
 
 import psycopg
 import pytest

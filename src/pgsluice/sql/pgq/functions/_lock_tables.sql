@@ -1,5 +1,5 @@
 -- Who asks for a strong lock and waits for it makes all who come after it wait too. So nobody waits, with exceptions that say how
--- long: see pgq._reclaim and sluice._maintain_ledgers.
+-- long: see pgq._reclaim, pgq._maintain_retry and sluice._maintain_ledgers.
 create or replace function pgq._lock_tables(i_tables regclass[], i_mode text, i_wait_ms integer)
 returns boolean
 language plpgsql

@@ -54,7 +54,7 @@ begin
     v_wait_ms := case when v_bytes >= 2 * v_bytes_max then 100 else 0 end;
 
     if pg_relation_size(format('pgq.%I', v_other)::regclass) = 0 then
-        if v_bytes < v_bytes_max or not pgq._lock_retries('pgq.retry_pass', v_wait_ms) then
+        if v_bytes < v_bytes_max or not pgq._lock_tables('{pgq.retry_pass}', 'access exclusive', v_wait_ms) then
             return false;
         end if;
         truncate pgq.retry_pass;
@@ -105,7 +105,9 @@ begin
     v_pass.pass_id := v_pass.pass_id + 1;
     v_pass.copied_time := 'infinity';
     v_pass.copied_entry := 9223372036854775807;
-    if not pgq._lock_retries(format('pgq.%I, pgq.retry_pass', v_other), v_wait_ms) then
+    if not pgq._lock_tables(
+        array[format('pgq.%I', v_other)::regclass, 'pgq.retry_pass'], 'access exclusive', v_wait_ms
+    ) then
         insert into pgq.retry_pass values (v_pass.*);
         return true;
     end if;
