@@ -104,7 +104,7 @@ BUGS = {
     ),
     "acknowledge without the fence": (
         {"stale", "effect twice"},
-        (UNSETTLED, "if v_other <> '{}' then", "if false then"),
+        (UNSETTLED, "if v_lost <> '{}' then", "if false then"),
         (UNSETTLED, "and o.outcome <> 'renew'", "and o.outcome not in ('renew', 'lapse')"),
     ),
     "a lapse that ignores outcomes": (

@@ -707,7 +707,7 @@ PLANTED = {
     ),
     "what was claimed again is acknowledged": (
         "sluice._unsettled(sluice.share_group,sluice.claim,text,bigint[])",
-        "if v_other <> '{}' then",
+        "if v_lost <> '{}' then",
         "if false then",
     ),
     "one attempt too many": (

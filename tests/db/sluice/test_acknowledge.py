@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from support import rows, value
+from support_log import tick
 from support_share_groups import (
     GROUP,
     LOG,
@@ -21,6 +22,7 @@ from support_share_groups import (
     make_log,
     open_claims,
     refused,
+    rotate,
     send,
     take_all,
 )
@@ -427,6 +429,42 @@ def test_what_was_settled_before_the_lease_ended_can_be_said_again(connection, c
 
     assert acknowledge(connection, claim_id, "accept", [1, 2]) == 0
     assert refusal(connection, claim_id, "'accept', array[2, 3]")[0] == "SG002"
+
+
+def empty_the_first_segment(connection: psycopg.Connection) -> None:
+    """The segment with all events so far is emptied, as nobody needs them."""
+    let_pass(connection)
+    for _ in range(5):
+        send(connection, "more")
+        tick(connection)
+        take_all(connection)
+        let_pass(connection, "5 seconds")
+        rotate(connection)
+    assert value(connection, "select count(*) from pgq.event_1_0 where ev_id <= 5") == 0
+
+
+@pytest.mark.parametrize("ev_ids", ["null", "array[3]", "array[2, 3]"])
+@pytest.mark.parametrize("before", [[], [1], [1, 2]])
+def test_a_lease_is_lost_also_when_its_events_have_left_the_log(
+    connection, claim_id, before, ev_ids
+):
+    if before:
+        acknowledge(connection, claim_id, "accept", before)
+    empty_the_first_segment(connection)
+
+    assert refusal(connection, claim_id, f"'accept', {ev_ids}")[0] == "SG002"
+
+
+@pytest.mark.parametrize("ev_ids", [[1, 2], [3, 4], None])
+def test_the_same_said_again_settles_nothing_more_when_the_events_have_left_the_log(
+    connection, claim_id, ev_ids
+):
+    acknowledge(connection, claim_id, "accept", [1, 2])
+    acknowledge(connection, claim_id, "accept", [3, 4])
+    empty_the_first_segment(connection)
+
+    assert acknowledge(connection, claim_id, "accept", ev_ids) == 0
+    assert refusal(connection, claim_id, "'accept', array[4, 5]")[0] == "SG003"
 
 
 # Transactions

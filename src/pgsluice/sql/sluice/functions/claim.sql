@@ -1,5 +1,5 @@
 -- Under the lock of the group, and with a statement for each step, so that each sees what the holders of the lock before did.
--- Called for every message: the statements of sluice._lock_group and sluice._last_claim stand here themselves.
+-- Called for every message: the statements of sluice._lock_group, _last_claim and _next_claim stand here themselves.
 create or replace function sluice.claim(
     queue_name text, group_name text, qty integer default 1, lease interval default null, synchronous boolean default true
 )

@@ -20,11 +20,7 @@ begin
     -- Nobody is claiming; who waits for the lock finds this row, and that the group is gone. Rows of its ledgers mean nothing without it, and go with the
     -- next emptying.
     v_group := sluice._lock_group(queue_name, group_name);
-    v_claim := sluice._last_claim(v_group.group_id);
-    v_claim.claim_id := v_claim.claim_id + 1;
-    v_claim.lease_until := null;
-    v_claim.events := 0;
-    v_claim.redeliveries := 0;
+    v_claim := sluice._next_claim(sluice._last_claim(v_group.group_id));
     v_claim.open_claim := null;
     perform sluice._write_claim(v_claim);
     perform from pgq.subscriber as s where s.sub_key = v_group.sub_key for update;

@@ -52,15 +52,7 @@ begin
         perform from sluice.share_group as g where g.group_id = v_group.group_id and g.lost is null;
         continue when not found; -- dropped or given up just now
 
-        v_claim := v_last;
-        v_claim.claim_id := greatest(v_last.claim_id + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
-        v_claim.claimed_at := clock_timestamp();
-        v_claim.lease_until := null;
-        v_claim.from_ev_id := v_last.upto_ev_id;
-        v_claim.events := 0;
-        v_claim.from_due := v_last.upto_due;
-        v_claim.from_redelivery := v_last.upto_redelivery;
-        v_claim.redeliveries := 0;
+        v_claim := sluice._next_claim(v_last);
         v_is_news := false;
         reason := null;
         v_step := sluice._read_mail(v_group, v_claim);

@@ -63,11 +63,7 @@ begin
         v_look.due_at := clock_timestamp();
         perform sluice._write_redelivery(v_claim, v_look);
         -- So that the next claim looks.
-        v_claim.claim_id := greatest(v_claim.claim_id + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
-        v_claim.claimed_at := clock_timestamp();
-        v_claim.lease_until := null;
-        v_claim.events := 0;
-        v_claim.redeliveries := 0;
+        v_claim := sluice._next_claim(v_claim);
         v_claim.look_at := v_look.due_at;
         perform sluice._write_claim(v_claim);
     end if;
