@@ -423,7 +423,9 @@ class ShareGroupMachine(RuleBasedStateMachine):
 
         open_ones = [text for text in asked if text in held.unsettled()]
         others = {held.settled[text] for text in asked if text in held.settled} - {outcome}
-        if some is None and (open_ones or not held.whole):
+        same = {outcome, "reject"} if outcome == "retry" else {outcome}
+        is_said_again = not held.whole and bool(same & set(held.settled.values()))
+        if some is None and (open_ones or is_said_again):
             others = set()
         if outcome == "retry":
             others.discard("reject")
@@ -439,10 +441,12 @@ class ShareGroupMachine(RuleBasedStateMachine):
             return
         with self.main.transaction():
             assert call() == len(open_ones)
-        held.whole = some is None and not held.settled and outcome != "retry"
+        held.whole |= some is None and not held.settled and outcome != "retry"
         for text in open_ones:
             held.settled[text] = outcome
             self.settle(group, text, held, outcome, delay)
+            if text in group.dead:
+                held.settled[text] = "reject"
         held.heard_of = held.heard_of or bool(open_ones)
 
     def settle(self, group, text, held, outcome, delay):
@@ -553,6 +557,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
                 assert done == len(found)
                 held = group.claims[claim_id]
                 held.settled = dict.fromkeys(held.events, "accept")
+                held.whole = True
                 group.done |= set(held.events)
             ended = group.before | group.done | set(group.dead)
             assert ended == self.committed() | group.before
