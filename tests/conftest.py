@@ -33,6 +33,13 @@ FAST = {
 }
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 VERSIONS = ("18", "16", "15")
+TESTS = Path(__file__).parent
+# Tests of single functions, most of all; PostgreSQL 16 is installed and adopted on, compared with its peers, and driven at once.
+ONE_FUNCTION = (
+    "client",
+    "worker",
+    *(f"db/{schema}" for schema in ("pgmq", "pgq", "pgq_coop", "sluice", "legacy")),
+)
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 8 << 30
 
@@ -60,13 +67,35 @@ def make_server(version: str, folder: Path, *, tcp: bool = False) -> EmbeddedSer
     return EmbeddedServer(folder / f"pg{version}", version=int(version), options=FAST, tcp=tcp)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with Spark: it takes longest, and where processes share the tests, all would end up waiting for it."""
-    spark = Path(__file__).parent / "spark"
-    items.sort(key=lambda item: not item.path.is_relative_to(spark))
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--every-version",
+        action="store_true",
+        help="run the tests of single functions on PostgreSQL 16 too, not only on the oldest and the newest version",
+    )
 
 
-def pytest_report_header() -> list[str]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what another version shows as well, and begin with Spark."""
+    if not config.getoption("--every-version"):
+        left_out = [item for item in items if _is_shown_by_another_version(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not _is_shown_by_another_version(item)]
+    # It takes longest, and where processes share the tests, all would end up waiting for it.
+    items.sort(key=lambda item: not item.path.is_relative_to(TESTS / "spark"))
+
+
+def _is_shown_by_another_version(item: pytest.Item) -> bool:
+    """A single function that works on the versions before and behind works on the one between."""
+    call = getattr(item, "callspec", None)
+    return (
+        call is not None
+        and call.params.get("server") == "16"
+        and any(item.path.is_relative_to(TESTS / folder) for folder in ONE_FUNCTION)
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
     lines = []
     for version in VERSIONS:
         if version == "15" and not DEBIAN_15.exists():
@@ -79,6 +108,10 @@ def pytest_report_header() -> list[str]:
             [bin_dir / "postgres", "--version"], capture_output=True, text=True, check=True
         )
         lines.append(f"server: {said.stdout.strip()} ({bin_dir})")
+    if not config.getoption("--every-version"):
+        lines.append(
+            "server: PostgreSQL 16 without the tests of single functions; with --every-version all of them"
+        )
     return lines
 
 

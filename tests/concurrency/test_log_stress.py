@@ -264,7 +264,7 @@ def judged(stress: Stress) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_half_a_million_events_come_exactly_once_to_each_consumer(database_18):
     stress = Stress(database_18, 500_000, period_s=1.0, seed=1)
 

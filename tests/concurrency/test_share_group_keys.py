@@ -228,8 +228,15 @@ PLANTED = {
 }
 
 
+# Races take their time to be lost; tests/property finds most of these bugs without one.
+SHOWN_ALWAYS = ("a turn ends with the first event",)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", PLANTED)
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, marks=() if bug in SHOWN_ALWAYS else pytest.mark.long) for bug in PLANTED],
+)
 def test_the_judge_sees_a_planted_bug(database_18, tmp_path, bug):
     with database_18.connect() as connection:
         make_keyed(

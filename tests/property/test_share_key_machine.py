@@ -281,7 +281,7 @@ class ShareKeyMachine(RuleBasedStateMachine):
             renew(self.main, claim_id, f"{lease} hours", group="workers", log=self.log)
             held = self.claims[claim_id]
             held.heard_of = True
-            held.lease_end = self.now + lease
+            held.lease_end = max(held.lease_end, self.now + lease)
 
     # Parked keys
 
