@@ -1,0 +1,1 @@
+"""The runtime below `App`: sources that give deliveries, and the engine that runs handlers for them."""

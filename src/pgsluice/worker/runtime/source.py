@@ -1,0 +1,71 @@
+"""What the engine needs of a place that messages come from. A work queue and a share group each are one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from pgsluice.client.calls import Call
+from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
+
+
+class Source(Protocol):
+    """A place that messages come from.
+
+    Every method may raise ConnectionFailedError and RetryableError, which the engine waits out, and other SluiceErrors,
+    which it cannot.
+    """
+
+    @property
+    def name(self) -> str:
+        """For people: `queue mail`, `group mailers of log orders`."""
+        ...
+
+    async def prepare(self) -> None:
+        """Look that it is there and may be used, or make it where that was asked for; called at the start.
+
+        Raises:
+            SluiceError: It cannot be used; the message says why and what to do.
+        """
+        ...
+
+    async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
+        """Claim up to `qty` messages for `lease_s` seconds; none when there are none now."""
+        ...
+
+    async def begin(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Note, before their handlers start, that they do; sets `attempt`.
+
+        Returns:
+            Those that are to be handled, in their order. Missing are those whose claim is over, and those whose
+            attempts were used up by starts that nobody heard of again: these were moved to the dead letters.
+        """
+        ...
+
+    async def extend(self, deliveries: Sequence[Delivery], lease_s: float) -> list[Delivery]:
+        """Let the leases end `lease_s` seconds from now, and set `lease_end_s`.
+
+        Returns:
+            Those whose claim is over.
+        """
+        ...
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """Say what becomes of deliveries, in one transaction; what became of each, in their order.
+
+        Of `RetryAfter` the place makes `dead` when it was the last attempt. Idempotent: when the reply of a first call
+        was lost, the second says `done` for what was done by the first.
+        """
+        ...
+
+    def settling(self, settlement: Settlement) -> Call[Settled]:
+        """As `settle`, for one, as a call: run on a handler's own connection it is part of its transaction."""
+        ...
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return when there may be something to claim, or after so long. Also returns when a delayed message is due."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of what it holds; claims stay."""
+        ...
