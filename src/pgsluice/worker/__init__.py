@@ -4,12 +4,13 @@ from pgsluice.worker._async.event_batch import AsyncEventBatch
 from pgsluice.worker._async.event_consumer import AsyncEventConsumer
 from pgsluice.worker._sync.event_batch import EventBatch
 from pgsluice.worker._sync.event_consumer import EventConsumer
-from pgsluice.worker.listener import AsyncListener, Listener, ListenerState
+from pgsluice.worker.listener import AsyncListener, Listener
 from pgsluice.worker.maintenance import Maintenance
 from pgsluice.worker.notifier import Notifier
 from pgsluice.worker.outcome import ConsumedBatch, RetryEventError, RetryIn
 from pgsluice.worker.queue_worker import QueueWorker
 from pgsluice.worker.retry import Retry
+from pgsluice.worker.signs import ListenerState
 from pgsluice.worker.subscription import AsyncSubscription, Subscription
 from pgsluice.worker.ticker import Ticker
 
