@@ -32,10 +32,14 @@ from pgsluice.worker.pause import next_delay_s
 from pgsluice.worker.signs import ANSWER, REASONS, SIGN_CHANNELS, Kind, ListenerState, Place, Signs
 from pgsluice.worker.subscription import AsyncSubscription, Subscription
 
+__all__ = ["AsyncListener", "Listener", "ListenerState"]
+
 _log = logging.getLogger(__name__)
 _CLOSE_S = 1.0
 # A pooler in between does not go away by itself; but an address may come to mean another server.
 _POOLED_PAUSE_S = 300.0
+# A server that is back is found within about this.
+_RECONNECT_MAX_S = 1.0
 # However many wait: so often at least each of them looks.
 _FALLBACK_MAX_S = 600.0
 
@@ -177,7 +181,7 @@ class AsyncListener:
                     if self._state is not ListenerState.DEAF:
                         self._lose(ListenerState.CONNECTING, str(error))
                 self._lose(self._state, self._reason)
-                delay_s = next_delay_s(delay_s)
+                delay_s = min(_RECONNECT_MAX_S, next_delay_s(delay_s))
                 await self._pause(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
         finally:
             self._lose(ListenerState.CLOSED, "it was closed")
@@ -395,16 +399,20 @@ class Listener:
         if self._thread is not None:
             self._thread.join()
 
-    def subscribe(self, queue_name: str) -> Subscription:
+    def subscribe(self, queue_name: str, *, woken: threading.Event | None = None) -> Subscription:
         """Return what one thread waits on for a queue; each thread that waits needs its own. Close it when done.
 
         It need not wait for the connection: as soon as the queue is listened to, the subscription says to look once.
-        """
-        return self._subscribe(Place(Kind.QUEUE, queue_name))
 
-    def subscribe_log(self, log_name: str) -> Subscription:
+        Args:
+            queue_name: The queue.
+            woken: Set when there may be something to read, for a thread that waits for several queues at once.
+        """
+        return self._subscribe(Place(Kind.QUEUE, queue_name), woken)
+
+    def subscribe_log(self, log_name: str, *, woken: threading.Event | None = None) -> Subscription:
         """Return what one thread waits on for an event log, as `subscribe` does for a queue."""
-        return self._subscribe(Place(Kind.LOG, log_name))
+        return self._subscribe(Place(Kind.LOG, log_name), woken)
 
     def add(self, subscription: Subscription) -> None:
         """Wake this one too from now on."""
@@ -422,8 +430,8 @@ class Listener:
         """Seconds between two polls of one who waits, while notifications arrive."""
         return self._inner.fallback_poll_s()
 
-    def _subscribe(self, place: Place) -> Subscription:
-        subscription = Subscription(place, self, threading.Event())
+    def _subscribe(self, place: Place, woken: threading.Event | None) -> Subscription:
+        subscription = Subscription(place, self, woken or threading.Event())
         self.add(subscription)
         return subscription
 
