@@ -56,6 +56,12 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
+from pgsluice.client.retry_records import (
+    BegunAttempt,
+    FailedMessage,
+    FailureOutcome,
+    RetryPolicy,
+)
 
 __all__ = [
     "ArchiveRetention",
@@ -64,6 +70,7 @@ __all__ = [
     "AsyncTableQueue",
     "AsyncWorkQueue",
     "BatchInfo",
+    "BegunAttempt",
     "BlockedKey",
     "Capture",
     "ClaimOutcome",
@@ -75,6 +82,8 @@ __all__ = [
     "DelayedEvent",
     "Event",
     "EventLog",
+    "FailedMessage",
+    "FailureOutcome",
     "GroupInfo",
     "GroupOptions",
     "GroupStep",
@@ -96,6 +105,7 @@ __all__ = [
     "ReplayStep",
     "Replayed",
     "RestoredLog",
+    "RetryPolicy",
     "RotationStep",
     "RoutingMatch",
     "Segment",
