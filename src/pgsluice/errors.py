@@ -49,6 +49,13 @@ class ConnectionFailedError(SluiceError):
     """No connection: the server is unreachable, or refused the user, password or database."""
 
 
+class CommitUnknownError(ConnectionFailedError):
+    """The connection was lost before the server's answer came: what was asked for was done whole, or not at all.
+
+    To ask again may do it twice. A message that is sent with a deduplication key is not: there the second call finds the first.
+    """
+
+
 class SchemaError(SluiceError):
     """The schema cannot be installed, upgraded or removed as asked."""
 
@@ -221,6 +228,14 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
         message = f"{message} ({error.diag.message_detail.rstrip('.')})"
     way_out = error.diag.message_hint or _WAY_OUT.get(kind)
     return kind(f"{message}; {way_out}" if way_out else message, sqlstate=sqlstate)
+
+
+def commit_unknown(error: psycopg.Error) -> CommitUnknownError:
+    """What to raise, `from error`, for a call that was a transaction of its own when its connection was lost."""
+    return CommitUnknownError(
+        f"{_one_line(str(error))}; what was asked for may have been done: look, or ask again where twice does no harm",
+        sqlstate=error.sqlstate,
+    )
 
 
 def _one_line(text: str) -> str:
