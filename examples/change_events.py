@@ -17,24 +17,25 @@ The last one prints
 
 from __future__ import annotations
 
-import json
 import sys
 
-from pgsluice import EventLog, ShareGroup, connect, resolve
-from pgsluice.worker import App, Context
+from pgsluice import EventLog, connect, resolve
+from pgsluice.worker import App, SyncContext
 
 app = App(name="change events")
 
 
 @app.handler(log="stock_changes", group="shelf")
-def restock(change: str | None, context: Context) -> None:
+def restock(change: str | None, context: SyncContext) -> None:
     """Append what a row became to the shelf's notes. Of one row the changes come one at a time, in their order."""
     print(change, context.headers)
 
 
 def setup() -> None:
     with connect(resolve()) as connection:
-        connection.execute("create table stock (item integer primary key, quantity integer not null)")
+        connection.execute(
+            "create table stock (item integer primary key, quantity integer not null)"
+        )
         connection.execute("create table shelf_note (item integer, note text, noted_at bigserial)")
         log = EventLog(connection)
         log.create_queue("stock_changes")

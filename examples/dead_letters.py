@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 
 from pgsluice import WorkQueue, connect, resolve
-from pgsluice.worker import App, Context, Retry
+from pgsluice.worker import App, Retry, SyncContext
 
 app = App(name="dead letters")
 
@@ -31,7 +31,7 @@ class PaperJamError(Exception):
 
 
 @app.handler("labels", retry=Retry(max_attempts=2, first_delay_s=0), give_up_on=[ValueError])
-def print_label(label: int, context: Context) -> None:
+def print_label(label: int, context: SyncContext) -> None:
     """Print a label. Two attempts for a paper jam; none for a label that is no label."""
     if not Path("mended").exists():
         if label == 2:
@@ -51,7 +51,9 @@ def setup() -> None:
 
 def show() -> None:
     with connect(resolve()) as connection:
-        labels = [str(label) for (label,) in connection.execute("select label from printed order by 1")]
+        labels = [
+            str(label) for (label,) in connection.execute("select label from printed order by 1")
+        ]
         print("printed:", *labels)
         print("dead letters:", WorkQueue(connection).count_dead_letters("labels"))
 

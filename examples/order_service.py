@@ -19,7 +19,7 @@ import sys
 from dataclasses import dataclass
 
 from pgsluice import WorkQueue, connect, resolve
-from pgsluice.worker import App, Context, Reject, Retry
+from pgsluice.worker import App, Reject, Retry, SyncContext
 
 TABLES = """
     create table customer_order (
@@ -46,14 +46,17 @@ class Order:
 app = App(name="order service")
 
 
-@app.handler("receipts", retry=Retry(max_attempts=5, backoff="exponential", jitter=True), timeout_s=30)
-def write_receipt(order: Order, context: Context) -> None:
+@app.handler(
+    "receipts", retry=Retry(max_attempts=5, backoff="exponential", jitter=True), timeout_s=30
+)
+def write_receipt(order: Order, context: SyncContext) -> None:
     """Write a receipt. It and the acknowledgement are one transaction: both or neither, whatever dies in between."""
     if order.cents <= 0:
         raise Reject("an order of nothing")
     with context.transaction() as connection:
         connection.execute(
-            "insert into receipt (order_id, attempt) values (%s, %s)", (order.order_id, context.attempt)
+            "insert into receipt (order_id, attempt) values (%s, %s)",
+            (order.order_id, context.attempt),
         )
 
 
@@ -77,7 +80,9 @@ def show() -> None:
         for order_id, customer, cents, attempt in connection.execute(
             "select order_id, customer, cents, attempt from customer_order join receipt using (order_id) order by 1"
         ):
-            print(f"order {order_id} of {customer}: {cents / 100:.2f}, receipt after attempt {attempt}")
+            print(
+                f"order {order_id} of {customer}: {cents / 100:.2f}, receipt after attempt {attempt}"
+            )
 
 
 if __name__ == "__main__":

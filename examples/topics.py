@@ -21,34 +21,34 @@ from datetime import timedelta
 from typing import Any
 
 from pgsluice import EventLog, ShareGroup, WorkQueue, connect, resolve
-from pgsluice.worker import App, Context
+from pgsluice.worker import App, SyncContext
 
 app = App(name="topics")
 
 
 # Queues that are bound to patterns of routing keys: `*` is a word, `#` any number of them.
 @app.handler("alarms", topic="*.temperature.high")
-def alarm(reading: dict[str, Any], context: Context) -> None:
+def alarm(reading: dict[str, Any], context: SyncContext) -> None:
     note(context, "alarms", reading)
 
 
 @app.handler("readings", topic="cellar.#", keep="archive")
-def keep(reading: dict[str, Any], context: Context) -> None:
+def keep(reading: dict[str, Any], context: SyncContext) -> None:
     note(context, "readings", reading)
 
 
 # Groups of one log: each gets every event, and shares them among its processes.
 @app.handler(log="parcels", group="billing")
-def bill(parcel: str, context: Context) -> None:
+def bill(parcel: str, context: SyncContext) -> None:
     note(context, "billing", parcel)
 
 
 @app.handler(log="parcels", group="shipping", event_types=["packed"])
-def ship(parcel: str, context: Context) -> None:
+def ship(parcel: str, context: SyncContext) -> None:
     note(context, "shipping", parcel)
 
 
-def note(context: Context, who: str, what: object) -> None:
+def note(context: SyncContext, who: str, what: object) -> None:
     with context.transaction() as connection:
         connection.execute("insert into seen (who, what) values (%s, %s)", (who, str(what)))
 

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-TEXT = re.compile(r'^"""(?P<before>.*?)The last one prints\n\n(?P<shown>.*?)\n(?:\n\S|""")', re.DOTALL)
+TEXT = re.compile(
+    r'^"""(?P<before>.*?)The last one prints\n\n(?P<shown>.*?)\n(?:\n\S|""")', re.DOTALL
+)
 INDENT = "    "
 
 
@@ -64,4 +66,6 @@ def test_an_example_does_what_it_says(run, example):
 def test_the_readme_names_each(tmp_path):
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
 
-    assert set(re.findall(r"\((\w+)\.py\)", readme)) == {path.stem for path in EXAMPLES.glob("*.py")}
+    assert set(re.findall(r"\((\w+)\.py\)", readme)) == {
+        path.stem for path in EXAMPLES.glob("*.py")
+    }

@@ -35,12 +35,17 @@ def run(database_18, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("guide", ["share-groups"])
-def test_a_guide_does_what_it_shows(run, guide):
+FILE = re.compile(r"# (\w+\.py)\n")
+
+
+@pytest.mark.parametrize("guide", ["share-groups", "workers"])
+def test_a_guide_does_what_it_shows(run, tmp_path, guide):
     shown, printed = [], []
     for kind, text in BLOCK.findall((GUIDES / f"{guide}.md").read_text(encoding="utf-8")):
         if kind == "text":
             shown.append(text)
+        elif kind == "python" and (name := FILE.match(text)):
+            (tmp_path / name[1]).write_text(text, encoding="utf-8")
         elif kind == "python":
             printed.append(run("-c", text))
         else:

@@ -11,26 +11,11 @@ from psycopg_pool import ConnectionPool
 from pgsluice import Message, WorkQueue
 from pgsluice.errors import CommitUnknownError, ConnectionFailedError
 from support import value
-from support_proxy import BlackHole
 
 
-@pytest.fixture
-def proxy(database_18):
-    there = psycopg.conninfo.conninfo_to_dict(database_18.url)
-    with BlackHole(f"{there['host']}/.s.PGSQL.{there['port']}") as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def far_url(database_18, proxy) -> str:
-    return psycopg.conninfo.make_conninfo(database_18.url, host="127.0.0.1", port=proxy.port)
-
-
-@pytest.fixture
-def connection(database_18):
-    with database_18.connect() as connection:
-        WorkQueue(connection).create("mail")
-        yield connection
+@pytest.fixture(autouse=True)
+def mail(queue):
+    queue.create("mail")
 
 
 def length(connection) -> int:
@@ -78,9 +63,11 @@ def test_in_a_transaction_that_was_not_to_end_it_is_known_that_nothing_was_done(
 
 def test_a_connection_that_cannot_be_made_is_no_unknown_commit(far_url, proxy):
     proxy.__exit__()
-    with ConnectionPool(far_url, min_size=0, max_size=1, timeout=1, open=True) as pool:
-        with pytest.raises(ConnectionFailedError) as caught:
-            WorkQueue(pool).send("mail", {})
+    with (
+        ConnectionPool(far_url, min_size=0, max_size=1, timeout=1, open=True) as pool,
+        pytest.raises(ConnectionFailedError) as caught,
+    ):
+        WorkQueue(pool).send("mail", {})
 
     assert not isinstance(caught.value, CommitUnknownError)
 
