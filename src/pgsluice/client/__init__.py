@@ -5,10 +5,12 @@ runs in the caller's transaction and never commits.
 """
 
 from pgsluice.client._async.event_log import AsyncEventLog
+from pgsluice.client._async.inbox import AsyncInbox
 from pgsluice.client._async.share_group import AsyncShareGroup
 from pgsluice.client._async.table_queue import AsyncTableQueue
 from pgsluice.client._async.work_queue import AsyncWorkQueue
 from pgsluice.client._sync.event_log import EventLog
+from pgsluice.client._sync.inbox import Inbox
 from pgsluice.client._sync.share_group import ShareGroup
 from pgsluice.client._sync.table_queue import TableQueue
 from pgsluice.client._sync.work_queue import WorkQueue
@@ -60,6 +62,7 @@ from pgsluice.client.records import (
 __all__ = [
     "ArchiveRetention",
     "AsyncEventLog",
+    "AsyncInbox",
     "AsyncShareGroup",
     "AsyncTableQueue",
     "AsyncWorkQueue",
@@ -78,6 +81,7 @@ __all__ = [
     "GroupInfo",
     "GroupOptions",
     "GroupStep",
+    "Inbox",
     "LogInfo",
     "LogPolicy",
     "LogTick",

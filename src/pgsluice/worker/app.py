@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import (
     Any,
     Concatenate,
@@ -12,9 +14,12 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
+    get_args,
     overload,
 )
 
+from pgsluice.client.calls.arguments import zoned_time
+from pgsluice.client.schedule_records import CatchUp
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.declare import (
     check_spec,
@@ -33,6 +38,7 @@ from pgsluice.worker.handler import (
 )
 from pgsluice.worker.middleware import Middleware, check_middleware
 from pgsluice.worker.retry import Retry
+from pgsluice.worker.schedules import ScheduleSpec
 from pgsluice.worker.sendable import Handler
 from pgsluice.worker.sending import Sending
 from pgsluice.worker.sending_pools import SendingPools
@@ -98,6 +104,7 @@ class App:
         dsn: Where to send and to work; None: as the rule of all commands has it.
         handlers: Its handlers, by name.
         middlewares: What is called around each, the first outermost.
+        schedules: What is sent again and again, by name.
     """
 
     def __init__(self, dsn: str | None = None, *, name: str = "app") -> None:
@@ -112,6 +119,7 @@ class App:
         self.dsn = dsn
         self.handlers: dict[str, HandlerSpec] = {}
         self.middlewares: list[Middleware] = []
+        self.schedules: dict[str, ScheduleSpec] = {}
         self._taken: dict[tuple[str, ...], str] = {}
         self._pools = SendingPools(dsn, f"pgsluice {name}")
 
@@ -247,6 +255,80 @@ class App:
         check_middleware(function)
         self.middlewares.append(function)
         return function
+
+    def schedule(
+        self,
+        name: str,
+        *,
+        handler: Handler[Payload, ..., Any],
+        payload: Payload,
+        cron: str | None = None,
+        every_s: float | None = None,
+        time_zone: str = "UTC",
+        catch_up: CatchUp = "one",
+        catch_up_within_s: float = 604_800.0,
+        jitter_s: float = 0.0,
+        starts_at: datetime | None = None,
+        ends_at: datetime | None = None,
+        key: str | None = None,
+        headers: dict[str, Any] | None = None,
+        event_type: str | None = None,
+    ) -> None:
+        """Send to a handler again and again, once for each slot, however many processes there are.
+
+        The schedule is kept in the database: written when a worker of this app starts, and fired by whoever does
+        maintenance.
+
+        Args:
+            name: Unique in the database.
+            handler: Whose queue or log it is sent to.
+            payload: What is sent, each time the same.
+            cron: When, as five fields or a word such as `@daily`; or else `every_s`.
+            every_s: Seconds from one slot to the next, 0.1 or more.
+            time_zone: The time zone of `cron`.
+            catch_up: What becomes of slots that nobody was there to fire: `none`, `one` of them or `all`.
+            catch_up_within_s: How old a missed slot may be with `all`, seconds.
+            jitter_s: Each slot is late by less than so many seconds, 0 or more, always the same for one slot.
+            starts_at: No slot is before this time; with `every_s` it is the first one. None: from now on.
+            ends_at: No slot is at this time or after it; None: it goes on for ever.
+            key: As for `Handler.send`, as are the next two.
+
+        Raises:
+            ArgumentError: The name is taken, or there is not one of `cron` and `every_s`, or a number is out of range.
+                Whether `cron` and the time zone can be understood the database says, when a worker starts.
+            PayloadError: The payload is not of its type.
+        """
+        if not isinstance(handler, Handler):
+            raise ArgumentError(f"handler of schedule {name!r} is {handler!r}; decorate it first")
+        if name in self.schedules:
+            raise ArgumentError(f"there are two schedules {name!r}; give one of them another name")
+        if (cron is None) == (every_s is None):
+            raise ArgumentError(f"schedule {name!r} needs either cron= or every_s=")
+        if catch_up not in get_args(CatchUp):
+            raise ArgumentError(
+                f"catch_up of schedule {name!r} is {catch_up!r}; use {', '.join(get_args(CatchUp))}"
+            )
+        for option, number, least in (
+            ("every_s", every_s, 0.1),
+            ("catch_up_within_s", catch_up_within_s, 0),
+            ("jitter_s", jitter_s, 0),
+        ):
+            if number is not None and not least <= number < math.inf:
+                raise ArgumentError(
+                    f"{option} of schedule {name!r} is {number}; use {least} or more seconds"
+                )
+        self.schedules[name] = ScheduleSpec(
+            name=name,
+            **handler.sending.scheduled(payload, key=key, headers=headers, event_type=event_type),
+            cron=cron,
+            every_s=every_s,
+            time_zone=time_zone,
+            catch_up=catch_up,
+            catch_up_within_s=catch_up_within_s,
+            jitter_s=jitter_s,
+            starts_at=zoned_time(starts_at, "starts_at"),
+            ends_at=zoned_time(ends_at, "ends_at"),
+        )
 
     def close(self) -> None:
         """Close the connections that were opened to send; the next who sends opens them again."""
