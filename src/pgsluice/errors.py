@@ -132,6 +132,10 @@ class GroupStateError(SluiceError):
     """The share group is not in a state that allows this, or exists with other options."""
 
 
+class ScheduleNotFoundError(SluiceError):
+    """There is no schedule of this name."""
+
+
 class HandlerError(SluiceError):
     """A handler did with its connection what it must not."""
 
@@ -166,6 +170,8 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "SG003": ClaimNotFoundError,
     "SG004": GroupStateError,
     "SG005": GroupBusyError,
+    "RS001": ScheduleNotFoundError,
+    "RS002": ArgumentError,
     "2201W": ArgumentError,  # invalid_row_count_in_limit_clause: a negative quantity
     "22003": ArgumentError,  # numeric_value_out_of_range
     "22004": ArgumentError,  # null_value_not_allowed
@@ -185,7 +191,7 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "25P04": RetryableError,
 }
 
-_OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG")))
+_OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG", "RS")))
 
 _WAY_OUT: dict[type[SluiceError], str] = {
     NotInstalledError: "install or upgrade it with `pgsluice schema install`",
