@@ -5,6 +5,7 @@ from pgsluice.worker._async.event_consumer import AsyncEventConsumer
 from pgsluice.worker._sync.event_batch import EventBatch
 from pgsluice.worker._sync.event_consumer import EventConsumer
 from pgsluice.worker.listener import AsyncListener, Listener, ListenerState
+from pgsluice.worker.maintainer import Maintainer, Pace
 from pgsluice.worker.maintenance import Maintenance
 from pgsluice.worker.notifier import Notifier
 from pgsluice.worker.outcome import ConsumedBatch, RetryEventError, RetryIn
@@ -23,8 +24,10 @@ __all__ = [
     "EventConsumer",
     "Listener",
     "ListenerState",
+    "Maintainer",
     "Maintenance",
     "Notifier",
+    "Pace",
     "QueueWorker",
     "Retry",
     "RetryEventError",
