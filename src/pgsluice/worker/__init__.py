@@ -8,6 +8,7 @@ from pgsluice.worker.answer import Answer, Done, Reject, Release, RetryAfter
 from pgsluice.worker.app import App
 from pgsluice.worker.handler import Batch, Execution, Mode
 from pgsluice.worker.listener import AsyncListener, Listener, ListenerState
+from pgsluice.worker.maintainer import Maintainer, Pace
 from pgsluice.worker.maintenance import Maintenance
 from pgsluice.worker.notifier import Notifier
 from pgsluice.worker.outcome import ConsumedBatch, RetryEventError, RetryIn
@@ -33,9 +34,11 @@ __all__ = [
     "Handler",
     "Listener",
     "ListenerState",
+    "Maintainer",
     "Maintenance",
     "Mode",
     "Notifier",
+    "Pace",
     "QueueWorker",
     "Reject",
     "Release",
