@@ -58,6 +58,12 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
+from pgsluice.client.retry_records import (
+    BegunAttempt,
+    FailedMessage,
+    FailureOutcome,
+    RetryPolicy,
+)
 
 __all__ = [
     "ArchiveRetention",
@@ -67,6 +73,7 @@ __all__ = [
     "AsyncTableQueue",
     "AsyncWorkQueue",
     "BatchInfo",
+    "BegunAttempt",
     "BlockedKey",
     "Capture",
     "ClaimOutcome",
@@ -78,6 +85,8 @@ __all__ = [
     "DelayedEvent",
     "Event",
     "EventLog",
+    "FailedMessage",
+    "FailureOutcome",
     "GroupInfo",
     "GroupOptions",
     "GroupStep",
@@ -100,6 +109,7 @@ __all__ = [
     "ReplayStep",
     "Replayed",
     "RestoredLog",
+    "RetryPolicy",
     "RotationStep",
     "RoutingMatch",
     "Segment",
