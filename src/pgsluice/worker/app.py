@@ -22,10 +22,11 @@ from pgsluice.client.calls.arguments import zoned_time
 from pgsluice.client.schedule_records import CatchUp
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.declare import (
+    check_neighbours,
     check_spec,
     choose_execution,
     make_route,
-    places_of,
+    one_of,
     read_signature,
 )
 from pgsluice.worker.handler import (
@@ -120,7 +121,6 @@ class App:
         self.handlers: dict[str, HandlerSpec] = {}
         self.middlewares: list[Middleware] = []
         self.schedules: dict[str, ScheduleSpec] = {}
-        self._taken: dict[tuple[str, ...], str] = {}
         self._pools = SendingPools(dsn, f"pgsluice {name}")
 
     def __repr__(self) -> str:
@@ -223,7 +223,7 @@ class App:
                 decode=signature.payload.decode if is_queue else signature.payload.decode_text,
                 takes_context=signature.takes_context,
                 execution=choose_execution(signature, function, execution),
-                mode=Mode(mode),
+                mode=one_of(Mode, mode, "mode"),
                 retry=retry,
                 timeout_s=timeout_s,
                 lease_s=lease_s,
@@ -236,7 +236,8 @@ class App:
                 keep=keep,
             )
             check_spec(spec)
-            self._add(spec)
+            check_neighbours(spec, self.handlers.values())
+            self.handlers[spec.name] = spec
             return Handler(
                 self._pools, spec, function, Sending(spec.name, route, signature.payload)
             )
@@ -337,21 +338,3 @@ class App:
     async def aclose(self) -> None:
         """As `close`, with those of this event loop."""
         await self._pools.aclose()
-
-    def _add(self, spec: HandlerSpec) -> None:
-        where = f"{spec.function.__module__}.{spec.function.__qualname__}"
-        if spec.name in self.handlers:
-            other = self.handlers[spec.name].function
-            raise ArgumentError(
-                f"{where} and {other.__module__}.{other.__qualname__} are both called {spec.name!r}; give one of them "
-                "another name="
-            )
-        places = places_of(spec.route)
-        for place, words in places.items():
-            if place in self._taken:
-                raise ArgumentError(
-                    f"handlers {self._taken[place]!r} and {spec.name!r} are both for {words}; make them one, or "
-                    "give one of them another place"
-                )
-        self._taken.update(dict.fromkeys(places, spec.name))
-        self.handlers[spec.name] = spec
