@@ -19,6 +19,7 @@ from pgsluice.client.group_records import (
     GroupOptions,
     OpenClaim,
 )
+from pgsluice.client.limit_records import BlockedMessages, QueueLimits
 from pgsluice.client.log_records import (
     BatchInfo,
     Capture,
@@ -65,6 +66,7 @@ __all__ = [
     "AsyncWorkQueue",
     "BatchInfo",
     "BlockedKey",
+    "BlockedMessages",
     "Capture",
     "ClaimOutcome",
     "ClaimedEvent",
@@ -89,6 +91,7 @@ __all__ = [
     "OpenClaim",
     "Partition",
     "QueueInfo",
+    "QueueLimits",
     "QueueMetrics",
     "Redriven",
     "RedrivenEvent",

@@ -12,6 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.client._async.archives import AsyncArchives
 from pgsluice.client._async.claims import AsyncClaims
 from pgsluice.client._async.groups import AsyncGroupReaders
+from pgsluice.client._async.limits import AsyncLimits
 from pgsluice.client._async.partitions import AsyncPartitions
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._async.topics import AsyncTopics
@@ -24,7 +25,9 @@ from pgsluice.client.records import (
 )
 
 
-class AsyncWorkQueue(AsyncArchives, AsyncClaims, AsyncGroupReaders, AsyncPartitions, AsyncTopics):
+class AsyncWorkQueue(
+    AsyncArchives, AsyncClaims, AsyncGroupReaders, AsyncLimits, AsyncPartitions, AsyncTopics
+):
     """Send, claim and acknowledge messages of work queues.
 
     Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that
