@@ -21,6 +21,7 @@ from pgsluice.client.group_records import (
     GroupOptions,
     OpenClaim,
 )
+from pgsluice.client.limit_records import BlockedMessages, QueueLimits
 from pgsluice.client.log_records import (
     BatchInfo,
     Capture,
@@ -75,6 +76,7 @@ __all__ = [
     "BatchInfo",
     "BegunAttempt",
     "BlockedKey",
+    "BlockedMessages",
     "Capture",
     "ClaimOutcome",
     "ClaimedEvent",
@@ -102,6 +104,7 @@ __all__ = [
     "OpenClaim",
     "Partition",
     "QueueInfo",
+    "QueueLimits",
     "QueueMetrics",
     "Redriven",
     "RedrivenEvent",

@@ -1,4 +1,5 @@
--- Reads: the queue's table, by its indexes of keys, in which those without one are the last.
+-- Reads: the queue's table, by its indexes of keys, in which those without one are the last: sorted by the key as well, though it is
+-- null in all of them, as no other index has that order.
 create or replace function sluice._first_without_key(queue_table text, now timestamptz, qty integer)
 returns bigint[]
 language plpgsql
@@ -19,7 +20,7 @@ begin
                     select q.msg_id
                     from pgmq.%1$I as q
                     where %2$s is null and q.vt <= q.enqueued_at and q.vt <= $1
-                    order by q.msg_id
+                    order by %2$s, q.msg_id
                     limit $2
                 ) as ready
                 union all
@@ -28,7 +29,7 @@ begin
                     select q.msg_id
                     from pgmq.%1$I as q
                     where %2$s is null and q.vt > q.enqueued_at and q.vt <= $1
-                    order by q.vt
+                    order by %2$s, q.vt
                     limit greatest($2, 1000)
                 ) as due
             ) as visible
