@@ -5,10 +5,12 @@ runs in the caller's transaction and never commits.
 """
 
 from pgsluice.client._async.event_log import AsyncEventLog
+from pgsluice.client._async.schedules import AsyncSchedules
 from pgsluice.client._async.share_group import AsyncShareGroup
 from pgsluice.client._async.table_queue import AsyncTableQueue
 from pgsluice.client._async.work_queue import AsyncWorkQueue
 from pgsluice.client._sync.event_log import EventLog
+from pgsluice.client._sync.schedules import Schedules
 from pgsluice.client._sync.share_group import ShareGroup
 from pgsluice.client._sync.table_queue import TableQueue
 from pgsluice.client._sync.work_queue import WorkQueue
@@ -56,10 +58,12 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
+from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 
 __all__ = [
     "ArchiveRetention",
     "AsyncEventLog",
+    "AsyncSchedules",
     "AsyncShareGroup",
     "AsyncTableQueue",
     "AsyncWorkQueue",
@@ -75,6 +79,7 @@ __all__ = [
     "DelayedEvent",
     "Event",
     "EventLog",
+    "FiredSlot",
     "GroupInfo",
     "GroupOptions",
     "GroupStep",
@@ -98,6 +103,9 @@ __all__ = [
     "RestoredLog",
     "RotationStep",
     "RoutingMatch",
+    "Schedule",
+    "ScheduleOptions",
+    "Schedules",
     "Segment",
     "ShareGroup",
     "StoredMessage",

@@ -10,6 +10,7 @@ from pgsluice.worker.notifier import Notifier
 from pgsluice.worker.outcome import ConsumedBatch, RetryEventError, RetryIn
 from pgsluice.worker.queue_worker import QueueWorker
 from pgsluice.worker.retry import Retry
+from pgsluice.worker.schedules import Scheduler, ScheduleSpec
 from pgsluice.worker.subscription import AsyncSubscription, Subscription
 from pgsluice.worker.ticker import Ticker
 
@@ -29,6 +30,8 @@ __all__ = [
     "Retry",
     "RetryEventError",
     "RetryIn",
+    "ScheduleSpec",
+    "Scheduler",
     "Subscription",
     "Ticker",
 ]
