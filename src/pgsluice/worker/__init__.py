@@ -15,6 +15,7 @@ from pgsluice.worker.outcome import ConsumedBatch, RetryEventError, RetryIn
 from pgsluice.worker.queue_worker import QueueWorker
 from pgsluice.worker.retry import Retry
 from pgsluice.worker.sendable import Handler
+from pgsluice.worker.schedules import Scheduler, ScheduleSpec
 from pgsluice.worker.subscription import AsyncSubscription, Subscription
 from pgsluice.worker.ticker import Ticker
 
@@ -46,6 +47,8 @@ __all__ = [
     "RetryAfter",
     "RetryEventError",
     "RetryIn",
+    "ScheduleSpec",
+    "Scheduler",
     "Subscription",
     "Ticker",
 ]

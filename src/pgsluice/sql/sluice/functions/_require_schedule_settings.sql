@@ -44,9 +44,6 @@ begin
         when jsonb_typeof(i_schedule.headers) <> 'object' then
             v_problem := 'headers is no JSON object';
             v_hint := 'give an object, or null';
-        when i_schedule.target = 'queue' and i_schedule.message is null then
-            v_problem := 'message is null';
-            v_hint := 'give what is to be sent, as ''{}''';
         when not exists (
             select from pg_timezone_names as z where lower(z.name) = lower(i_schedule.time_zone)
         ) then
