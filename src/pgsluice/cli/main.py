@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "schedule",
         "Send messages and events again and again.",
     ),
+    "worker": ("pgsluice.cli.worker", "worker", "Run the handlers of an app."),
     "maintain": (
         "pgsluice.cli.maintain",
         "maintain",

@@ -14,8 +14,8 @@ from pgsluice.worker.notifier import Notifier
 from pgsluice.worker.outcome import ConsumedBatch, RetryEventError, RetryIn
 from pgsluice.worker.queue_worker import QueueWorker
 from pgsluice.worker.retry import Retry
-from pgsluice.worker.sendable import Handler
 from pgsluice.worker.schedules import Scheduler, ScheduleSpec
+from pgsluice.worker.sendable import Handler
 from pgsluice.worker.subscription import AsyncSubscription, Subscription
 from pgsluice.worker.ticker import Ticker
 

@@ -129,7 +129,8 @@ class _Answer(BaseHTTPRequestHandler):
     told: Health
     timeout = 5.0  # for who connects and asks nothing
 
-    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+    def do_GET(self) -> None:
+        """Answer one of the three; the name is what http.server calls."""
         verdicts = {"/": True, "/live": self.told.is_live, "/ready": self.told.is_ready}
         path = self.path.partition("?")[0]
         if path not in verdicts:

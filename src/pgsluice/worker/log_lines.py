@@ -94,7 +94,7 @@ class _Lines(logging.Formatter):
 
     def _fields(self, record: logging.LogRecord) -> dict[str, Any]:
         """What was given as `extra`, without what is no plain value."""
-        fields = {} if self._number is None else {"process": self._number}
+        fields: dict[str, Any] = {} if self._number is None else {"process": self._number}
         for name, value in vars(record).items():
             if name not in _RECORD and isinstance(value, str | int | float | bool):
                 fields[name] = self._clean(value) if isinstance(value, str) else value

@@ -88,13 +88,15 @@ class Maintainer:
         """As `run`, beside other work of the process: what does not mend is logged, and tried again now and then."""
         while not stop.is_set():
             try:
-                return self.run(stop)
+                self.run(stop)
             except PrivilegeError as error:
                 _log.info("maintenance: left to others, as this role may not: %s", error)
-                return
+                break
             except SluiceError as error:
                 _log.error("maintenance: %s; again in %.0f s", error, _AGAIN_S)
                 stop.wait(_AGAIN_S)
+            else:
+                break
 
     def _work(self, stop: threading.Event) -> None:
         """Do everything side by side until `stop` is set or one of them fails."""

@@ -39,8 +39,8 @@ class Shutdown:
         self._grace_s = grace_s
         self._level = Level.NOT_AT_ALL
         self._watchers: list[Callable[[], object]] = []
-        # A signal may come in the middle of a request of this very thread.
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        self._signals = 0
         self.event = threading.Event()  # set as soon as an end is wanted
 
     @property
@@ -88,8 +88,12 @@ class Shutdown:
         """
 
         def count(number: int, _frame: FrameType | None) -> None:
-            following = Level.FINISH if self._level is Level.NOT_AT_ALL else Level.AT_ONCE
-            self.request(following, signal.Signals(number).name)
+            self._signals += 1
+            level = Level(min(self._signals, Level.AT_ONCE))
+            # In a thread: this one may be in the middle of writing a line, and cannot begin another.
+            threading.Thread(
+                target=self.request, args=[level, signal.Signals(number).name], daemon=True
+            ).start()
 
         def ignore(_number: int, _frame: FrameType | None) -> None:
             """Not SIG_IGN, which programs that handlers start would inherit."""
