@@ -376,17 +376,21 @@ class Listener:
         if self._thread is not None:
             self._thread.join()
 
-    def subscribe(self, queue_name: str) -> Subscription:
+    def subscribe(self, queue_name: str, *, woken: threading.Event | None = None) -> Subscription:
         """Return what one thread waits on for a queue; each thread that waits needs its own. Close it when done.
 
         It need not wait for the connection: as soon as the queue is listened to, the subscription says to look once.
+
+        Args:
+            queue_name: The queue.
+            woken: Set when there may be something to read, for a thread that waits for several queues at once.
         """
         subscription = Subscription(
             queue_name,
             self._inner.is_reliable,
             self._fallback_poll_s,
             lambda closed: self._in_loop(lambda: self._inner.remove(closed)),
-            threading.Event(),
+            woken or threading.Event(),
         )
         self._in_loop(lambda: self._inner.add(subscription))
         return subscription
