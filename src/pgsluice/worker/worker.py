@@ -325,9 +325,7 @@ class Worker:
         assert self._executor is not None  # noqa: S101 - it calls
         hung = self._executor.threads.hung
         threads = sum(
-            spec.limits.concurrency
-            for spec in self._specs
-            if spec.execution is Execution.THREAD
+            spec.limits.concurrency for spec in self._specs if spec.execution is Execution.THREAD
         )
         most = min(threads, self._options.concurrency or threads)
         self._complaints.say(
@@ -364,7 +362,9 @@ def _chosen(
     if missing:
         raise ArgumentError(f"app {app.name!r} has no handler for queue {missing[0]!r}")
     if not specs:
-        raise ArgumentError(f"app {app.name!r} has no handlers; decorate functions with its handler()")
+        raise ArgumentError(
+            f"app {app.name!r} has no handlers; decorate functions with its handler()"
+        )
     if options.lease_s is not None:
         specs = [replace(spec, lease_s=options.lease_s) for spec in specs]
     return specs
