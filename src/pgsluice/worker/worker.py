@@ -27,6 +27,7 @@ from pgsluice.worker.runtime.executor import Executor
 from pgsluice.worker.runtime.lane import IDLE_S, Lane
 from pgsluice.worker.runtime.patience import PASSING, Complaints, Patience
 from pgsluice.worker.runtime.source import Source
+from pgsluice.worker.runtime.sources import make_feeds
 from pgsluice.worker.runtime.status import HandlerStatus, SourceStatus, WorkerStatus
 from pgsluice.worker.runtime.turns import Turns
 
