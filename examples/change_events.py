@@ -1,4 +1,4 @@
-"""Change events: every change of a table goes to a handler, once, and in order for each row.
+"""Change events: every change of a table goes to a handler, in the order in which it was made.
 
     pgsluice schema install
     python change_events.py setup
@@ -9,15 +9,17 @@
 
 The last one prints
 
-    1: 5 3
-    2: 7
-    4: 9 gone
+    item 1: 5, 3
+    item 2: 7
+    item 4: 9, sold out
 
+`pgsluice maintain`, left running, ticks the log by itself; then a change is handled within milliseconds.
 """
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from pgsluice import EventLog, connect, resolve
 from pgsluice.worker import App, SyncContext
@@ -25,21 +27,26 @@ from pgsluice.worker import App, SyncContext
 app = App(name="change events")
 
 
-@app.handler(log="stock_changes", group="shelf")
-def restock(change: str | None, context: SyncContext) -> None:
-    """Append what a row became to the shelf's notes. Of one row the changes come one at a time, in their order."""
-    print(change, context.headers)
+# A consumer gets the events of a log in their order, a batch in one transaction: what is written there is written once.
+@app.handler(log="stock_changes", consumer="shelf")
+def follow(change: dict[str, Any], context: SyncContext) -> None:
+    """Note what became of an item."""
+    item = (change["after"] or change["before"])["item"]
+    note = str(change["after"]["quantity"]) if change["after"] else "sold out"
+    with context.transaction() as connection:
+        connection.execute("insert into shelf_note (item, note) values (%s, %s)", (item, note))
 
 
 def setup() -> None:
     with connect(resolve()) as connection:
+        connection.execute("create table stock (item integer primary key, quantity integer not null)")
         connection.execute(
-            "create table stock (item integer primary key, quantity integer not null)"
+            "create table shelf_note (place bigint generated always as identity, item integer, note text)"
         )
-        connection.execute("create table shelf_note (item integer, note text, noted_at bigserial)")
         log = EventLog(connection)
         log.create_queue("stock_changes")
-        log.capture("stock", "stock_changes")
+        log.register_consumer("stock_changes", "shelf")
+        log.capture("stock", "stock_changes")  # from now on each changed row is an event
 
 
 def change() -> None:
@@ -49,11 +56,21 @@ def change() -> None:
         connection.execute("delete from stock where item = 4")
 
 
+def show() -> None:
+    with connect(resolve()) as connection:
+        for item, notes in connection.execute(
+            "select item, string_agg(note, ', ' order by place) from shelf_note group by item order by item"
+        ):
+            print(f"item {item}: {notes}")
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["setup"]:
             setup()
         case ["change"]:
             change()
+        case ["show"]:
+            show()
         case _:
             sys.exit("use setup, change, or show")

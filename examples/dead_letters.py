@@ -2,7 +2,7 @@
 
     pgsluice schema install
     python dead_letters.py setup
-    pgsluice worker run dead_letters:app --until-empty
+    pgsluice worker run dead_letters:app --until-empty     # exits with 1: there are dead letters
     pgsluice queue browse labels --in dead
     touch mended
     pgsluice queue replay labels --dead --all

@@ -52,7 +52,7 @@ class ConnectionFailedError(SluiceError):
 class CommitUnknownError(ConnectionFailedError):
     """The connection was lost before the server's answer came: what was asked for was done whole, or not at all.
 
-    To ask again may do it twice. A message that is sent with a deduplication key is not: there the second call finds the first.
+    To ask again may do it twice. A message with a deduplication key is not sent twice: the second call finds the first.
     """
 
 

@@ -33,7 +33,8 @@ def run(database_18, tmp_path):
     shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
 
     def run(command: str) -> str:
-        program, *arguments = shlex.split(command)
+        program, *arguments = shlex.split(command, comments=True)
+        status = 1 if "# exits with 1" in command else 0
         program_of = {
             "python": [sys.executable],
             "pgsluice": [sys.executable, "-c", "from pgsluice.cli.main import main; main()"],
@@ -44,7 +45,7 @@ def run(database_18, tmp_path):
             env=environ | {"PGSLUICE_DSN": database_18.url, "PYTHONPATH": ":".join(sys.path)},
             cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == status, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
     return run
