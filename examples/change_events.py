@@ -39,7 +39,9 @@ def follow(change: dict[str, Any], context: SyncContext) -> None:
 
 def setup() -> None:
     with connect(resolve()) as connection:
-        connection.execute("create table stock (item integer primary key, quantity integer not null)")
+        connection.execute(
+            "create table stock (item integer primary key, quantity integer not null)"
+        )
         connection.execute(
             "create table shelf_note (place bigint generated always as identity, item integer, note text)"
         )
