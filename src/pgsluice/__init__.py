@@ -62,6 +62,7 @@ from pgsluice.worker import (
     AsyncSubscription,
     Batch,
     ConsumedBatch,
+    Context,
     Done,
     EventBatch,
     EventConsumer,
@@ -80,7 +81,10 @@ from pgsluice.worker import (
     RetryEventError,
     RetryIn,
     Subscription,
+    SyncContext,
     Ticker,
+    Worker,
+    WorkerOptions,
 )
 
 __all__ = [
@@ -105,6 +109,7 @@ __all__ = [
     "ConsumedBatch",
     "ConsumerInfo",
     "ConsumerState",
+    "Context",
     "DeadEvent",
     "DeadLetter",
     "DelayedEvent",
@@ -157,11 +162,14 @@ __all__ = [
     "SluiceError",
     "StoredMessage",
     "Subscription",
+    "SyncContext",
     "TableQueue",
     "Target",
     "Ticker",
     "TopicBinding",
     "WorkQueue",
+    "Worker",
+    "WorkerOptions",
     "connect",
     "resolve",
 ]

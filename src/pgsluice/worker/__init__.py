@@ -13,9 +13,11 @@ from pgsluice.worker.notifier import Notifier
 from pgsluice.worker.outcome import ConsumedBatch, RetryEventError, RetryIn
 from pgsluice.worker.queue_worker import QueueWorker
 from pgsluice.worker.retry import Retry
+from pgsluice.worker.runtime.context import Context, SyncContext
 from pgsluice.worker.sendable import Handler
 from pgsluice.worker.subscription import AsyncSubscription, Subscription
 from pgsluice.worker.ticker import Ticker
+from pgsluice.worker.worker import Worker, WorkerOptions
 
 __all__ = [
     "Answer",
@@ -26,6 +28,7 @@ __all__ = [
     "AsyncSubscription",
     "Batch",
     "ConsumedBatch",
+    "Context",
     "Done",
     "EventBatch",
     "EventConsumer",
@@ -44,5 +47,8 @@ __all__ = [
     "RetryEventError",
     "RetryIn",
     "Subscription",
+    "SyncContext",
     "Ticker",
+    "Worker",
+    "WorkerOptions",
 ]

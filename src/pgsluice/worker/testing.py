@@ -6,26 +6,31 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from psycopg import AsyncConnection, Connection
 
+from pgsluice.client import AsyncEventLog, EventLog, WorkQueue
 from pgsluice.client.calls import Call
 from pgsluice.client.calls.call import no_change
+from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError, HandlerError
 from pgsluice.worker.answer import Answer
-from pgsluice.worker.handler import HandlerSpec
+from pgsluice.worker.app import App
+from pgsluice.worker.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.runtime.connections import Connections
-from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
+from pgsluice.worker.runtime.delivery import Counts, Delivery, Failure, Settled, Settlement
 from pgsluice.worker.runtime.ending import Ending
 from pgsluice.worker.runtime.executor import Executor
 from pgsluice.worker.runtime.source import Source
 from pgsluice.worker.sendable import Handler
+from pgsluice.worker.worker import Worker
 
 _SOURCE_NAME = "a test"
+_TICK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +167,85 @@ async def run_batch_async(
     async with _executor(handler, connection) as executor:
         contexts = [executor.context(spec, delivery, source) for delivery in deliveries]
         return [_result(ending) for ending in await executor.handle_batch(spec, contexts)]
+
+
+def drain(
+    app: App,
+    *,
+    handlers: Iterable[str] | None = None,
+    queues: Iterable[str] | None = None,
+    dsn: str | None = None,
+    idle_s: float = 0.2,
+) -> dict[str, Counts]:
+    """Run the handlers of an app until nothing is left for them, in a worker of its own.
+
+    Logs are ticked meanwhile. What is due later, as a failed message is after a pause, is not waited for.
+
+    Args:
+        app: Whose handlers.
+        handlers: Only those of these names; None: all.
+        queues: Only those of these queues; None: all, also those of logs.
+        dsn: Where; None: as the app says.
+        idle_s: For how long there must have been nothing, seconds.
+
+    Returns:
+        What became of the messages, by the name of the handler.
+
+    Raises:
+        ArgumentError: There is an event loop: await `drain_async`. Or the app has no such handler.
+        SluiceError: A queue or a log cannot be used; the message says why.
+    """
+    _require_no_loop("drain_async")
+    return asyncio.run(drain_async(app, handlers=handlers, queues=queues, dsn=dsn, idle_s=idle_s))
+
+
+async def drain_async(
+    app: App,
+    *,
+    handlers: Iterable[str] | None = None,
+    queues: Iterable[str] | None = None,
+    dsn: str | None = None,
+    idle_s: float = 0.2,
+) -> dict[str, Counts]:
+    """As `drain`, in an event loop."""
+    target = await asyncio.to_thread(resolve, dsn or app.dsn)
+    worker = Worker(app, handlers=handlers, queues=queues, conninfo=target.conninfo)
+    logs = {
+        spec.route.log_name
+        for spec in app.handlers.values()
+        if not isinstance(spec.route, QueueRoute)
+    }
+    ticking = asyncio.create_task(_tick(target.conninfo, sorted(logs)))
+    try:
+        return await worker.run_until_empty(idle_s=idle_s)
+    finally:
+        ticking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await ticking
+
+
+def create_queues(app: App, connection: Connection[Any]) -> None:
+    """Make the queues and logs that the handlers of an app are for, those that are not there.
+
+    Args:
+        app: Whose handlers.
+        connection: Makes them in its transaction.
+    """
+    for spec in app.handlers.values():
+        if isinstance(spec.route, QueueRoute):
+            WorkQueue(connection).create(spec.route.queue_name)
+        else:
+            EventLog(connection).create_queue(spec.route.log_name)
+
+
+async def _tick(conninfo: str, log_names: Sequence[str]) -> None:
+    if not log_names:
+        return
+    async with await AsyncConnection.connect(conninfo, autocommit=True) as connection:
+        while True:
+            for log_name in log_names:
+                await AsyncEventLog(connection).log_tick(log_name)
+            await asyncio.sleep(_TICK_S)
 
 
 def _spec_of(handler: Any) -> HandlerSpec:
