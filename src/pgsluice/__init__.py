@@ -73,6 +73,7 @@ from pgsluice.worker import (
     AsyncSubscription,
     Batch,
     ConsumedBatch,
+    Context,
     Done,
     EventBatch,
     EventConsumer,
@@ -93,7 +94,10 @@ from pgsluice.worker import (
     Scheduler,
     ScheduleSpec,
     Subscription,
+    SyncContext,
     Ticker,
+    Worker,
+    WorkerOptions,
 )
 
 __all__ = [
@@ -121,6 +125,7 @@ __all__ = [
     "ConsumedBatch",
     "ConsumerInfo",
     "ConsumerState",
+    "Context",
     "DeadEvent",
     "DeadLetter",
     "DelayedEvent",
@@ -183,11 +188,14 @@ __all__ = [
     "SluiceError",
     "StoredMessage",
     "Subscription",
+    "SyncContext",
     "TableQueue",
     "Target",
     "Ticker",
     "TopicBinding",
     "WorkQueue",
+    "Worker",
+    "WorkerOptions",
     "connect",
     "resolve",
 ]

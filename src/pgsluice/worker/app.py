@@ -238,9 +238,8 @@ class App:
             check_spec(spec)
             check_neighbours(spec, self.handlers.values())
             self.handlers[spec.name] = spec
-            return Handler(
-                self._pools, spec, function, Sending(spec.name, route, signature.payload)
-            )
+            sending = Sending(spec.name, route, signature.payload)
+            return Handler(self._pools, spec, function, sending, self.middlewares)
 
         return decorate
 

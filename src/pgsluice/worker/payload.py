@@ -25,7 +25,7 @@ from typing import (
 )
 from uuid import UUID
 
-from pgsluice.client.calls.payload import json_parameter
+from pgsluice.client.calls.payload import json_text
 from pgsluice.errors import ArgumentError, PayloadError
 
 # Takes a value and the path to it, which an error names: `payload.lines[2].price`.
@@ -77,11 +77,12 @@ class PayloadType:
             PayloadError: The value is not of the type, or has no form in JSON.
         """
         payload = self.to_json(value, path)
-        if self.is_text and payload is not None:
+        if payload is None:
+            return None
+        if self.is_text:
             text: str = _expect(str, payload, path)
             return text
-        parameter = json_parameter(payload, path)
-        return None if parameter is None else parameter.dumps(parameter.obj)
+        return json_text(payload, path)
 
     def decode_text(self, text: str | None) -> Any:
         """Make a value of the text that an event holds, the other way round.

@@ -12,6 +12,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from pgsluice.worker.declare import places_of
 from pgsluice.worker.handler import HandlerSpec, QueueRoute
+from pgsluice.worker.middleware import Middleware
 from pgsluice.worker.sending import Sending, delay_of, listed
 from pgsluice.worker.sending_pools import SendingPools
 
@@ -28,6 +29,7 @@ class Handler(Generic[Payload, Parameters, Result]):
     Attributes:
         spec: What the runtime knows of it.
         sending: What is stored of what is sent to it.
+        middlewares: What its app calls around it.
     """
 
     # The module's name for it is also that of the function, so a process of its own finds it by this name.
@@ -40,9 +42,11 @@ class Handler(Generic[Payload, Parameters, Result]):
         spec: HandlerSpec,
         function: Callable[Parameters, Result],
         sending: Sending,
+        middlewares: list[Middleware],
     ) -> None:
         functools.update_wrapper(self, function)
         self.spec = spec
+        self.middlewares = middlewares
         self._pools = pools
         self._function = function
         self.sending = sending
