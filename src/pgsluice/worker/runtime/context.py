@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Generator, MutableMapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -17,7 +17,7 @@ from psycopg import AsyncConnection, Connection
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import Call
+from pgsluice.client.calls import Call, inbox
 from pgsluice.errors import HandlerError, LeaseLostError
 from pgsluice.worker.answer import Done
 from pgsluice.worker.handler import HandlerSpec
@@ -26,6 +26,7 @@ from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
 from pgsluice.worker.runtime.source import Source
 
 _HEARTBEAT_S = 30.0
+ONCE_KEPT = timedelta(days=7)
 
 
 class Known:
@@ -95,7 +96,7 @@ class Known:
         """A logger that says which handler, message and attempt; never the payload."""
         if self._log is None:
             self._log = _Adapter(
-                logging.getLogger(f"pgsluice.handler.{self._spec.name}"),
+                logging.getLogger(f"pgsluice.worker.handlers.{self._spec.name}"),
                 {
                     "handler": self.handler,
                     "source": self.source,
@@ -186,8 +187,26 @@ class Context(Known):
 
     async def _acknowledge(self, connection: AsyncConnection[Any], call: Call[Settled]) -> None:
         self.is_acknowledging = True
-        settled = await AsyncRunner(connection).run(call)
+        try:
+            settled = await AsyncRunner(connection).run(call)
+        except LeaseLostError:
+            self.lost.set()
+            raise
         self._check(settled)
+
+    async def once(self, key: str, *, keep: timedelta = ONCE_KEPT) -> bool:
+        """Note in the transaction of `transaction()` that this handler did something; whether that was the first time.
+
+        Args:
+            key: Names what is done once, such as the id of an order, whatever message asks for it.
+            keep: For how long it is remembered.
+
+        Raises:
+            HandlerError: No transaction is open.
+        """
+        if self._connection is None:
+            raise HandlerError("once() needs the transaction; call it within context.transaction()")
+        return await AsyncRunner(self._connection).run(inbox.once(self.handler, key, keep))
 
     def holding(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
         """As `transaction`, with the acknowledgement first, so that its row is locked from the start to the end."""
@@ -259,7 +278,26 @@ class SyncContext(Known):
 
     def _acknowledge(self, connection: Connection[Any], call: Call[Settled]) -> None:
         self.is_acknowledging = True
-        self._check(Runner(connection).run(call))
+        try:
+            settled = Runner(connection).run(call)
+        except LeaseLostError:
+            self.lost.set()
+            raise
+        self._check(settled)
+
+    def once(self, key: str, *, keep: timedelta = ONCE_KEPT) -> bool:
+        """Note in the transaction of `transaction()` that this handler did something; whether that was the first time.
+
+        Args:
+            key: Names what is done once, such as the id of an order, whatever message asks for it.
+            keep: For how long it is remembered.
+
+        Raises:
+            HandlerError: No transaction is open.
+        """
+        if self._connection is None:
+            raise HandlerError("once() needs the transaction; call it within context.transaction()")
+        return Runner(self._connection).run(inbox.once(self.handler, key, keep))
 
     def holding(self) -> AbstractContextManager[Connection[Any]]:
         """As `transaction`, with the acknowledgement first, so that its row is locked from the start to the end."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from pgsluice.errors import PayloadError
 from pgsluice.worker.answer import Done
 from pgsluice.worker.handler import Execution, HandlerSpec, Mode
+from pgsluice.worker.middleware import HandlerCall, Middleware, around
 from pgsluice.worker.runtime.connections import Connections
 from pgsluice.worker.runtime.context import Context, SyncContext
 from pgsluice.worker.runtime.delivery import Delivery
@@ -29,10 +30,6 @@ from pgsluice.worker.runtime.source import Source
 from pgsluice.worker.runtime.threads import Threads
 
 AnyContext = Context | SyncContext
-# Takes the payload and the context; of a batch, lists of them.
-HandlerCall = Callable[[Any, Any], Awaitable[Any]]
-Middleware = Callable[[HandlerCall, Any, Any], Awaitable[Any]]
-
 _log = logging.getLogger(__name__)
 
 
@@ -58,6 +55,7 @@ class Executor:
         middlewares: Sequence[Middleware] = (),
         *,
         max_memory_mb: int | None = None,
+        on_hung: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare it, in the running event loop.
 
@@ -65,11 +63,12 @@ class Executor:
             connections: For what handlers write.
             middlewares: Called around each handler, the first outermost.
             max_memory_mb: As much address space as a process for handlers may use, or None.
+            on_hung: Called when a thread is left to itself, for its handler ran too long.
         """
         self._connections = connections
         self._middlewares = middlewares
-        self.threads = Threads()
-        self._processes = ProcessPool(self.threads, max_memory_mb=max_memory_mb)
+        self.threads = Threads(on_hung)
+        self._processes = ProcessPool(max_memory_mb=max_memory_mb)
         self._calls: dict[str, HandlerCall] = {}
 
     async def prepare(self, spec: HandlerSpec) -> None:
@@ -172,9 +171,7 @@ class Executor:
             call = partial(self._in_thread, _sync_function(spec))
         else:
             call = _async_function(spec)
-        for middleware in reversed(self._middlewares):
-            call = partial(middleware, call)
-        self._calls[spec.name] = call
+        self._calls[spec.name] = call = around(self._middlewares, call)
         return call
 
     async def _in_thread(self, function: Callable[..., Any], payload: Any, context: Any) -> Any:

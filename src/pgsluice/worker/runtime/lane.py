@@ -35,15 +35,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from pgsluice.worker.answer import Done, Release
+from pgsluice.worker.answer import Release
 from pgsluice.worker.handler import Execution, HandlerSpec
 from pgsluice.worker.pause import async_pause
 from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
 from pgsluice.worker.runtime.ending import LOST, Ending, ending_of_error
 from pgsluice.worker.runtime.executor import Executor
-from pgsluice.worker.runtime.patience import Complaints, Patience, within
+from pgsluice.worker.runtime.heartbeat import Heartbeat
+from pgsluice.worker.runtime.keys import Keys
+from pgsluice.worker.runtime.patience import Complaints, Patience, described
 from pgsluice.worker.runtime.settling import Settler
 from pgsluice.worker.runtime.source import Source
 from pgsluice.worker.runtime.status import HandlerStatus, SourceStatus
@@ -52,7 +54,7 @@ from pgsluice.worker.runtime.turns import Turns
 
 _CLAIM_MAX = 1_000
 _UNSETTLED_MAX = 2_000
-_IDLE_S = 60.0
+IDLE_S = 600.0
 # How long `stop(now=True)` waits for those that were cancelled, and then for what is to be said.
 _NOW_S = 2.0
 
@@ -66,18 +68,20 @@ class Lane:
         self,
         source: Source,
         specs: Sequence[HandlerSpec],
+        spec_of: Callable[[Delivery], HandlerSpec],
         executor: Executor,
         turns: Turns,
         complaints: Complaints,
         *,
         prefetch: int | None = None,
-        idle_s: float = _IDLE_S,
+        idle_s: float = IDLE_S,
     ) -> None:
         """Prepare it, in the running event loop.
 
         Args:
             source: Where messages come from.
-            specs: The handlers; several only for a group of a log, told apart by event types.
+            specs: The handlers.
+            spec_of: Which of them a message is for.
             executor: Calls them.
             turns: Says when.
             complaints: Where failures are said.
@@ -92,17 +96,20 @@ class Lane:
         self._lease_s = min(spec.lease_s for spec in specs)
         self._startable = asyncio.Event()
         self._tracks = [Track(spec, turns, self._startable, prefetch) for spec in specs]
-        self._by_type = {
-            event_type: track
-            for track in self._tracks
-            for event_type in getattr(track.spec.route, "event_types", ())
-        }
-        rest = [each for each in self._tracks if not getattr(each.spec.route, "event_types", ())]
-        self._rest = rest[0] if rest else None
+        self._track_of = {track.spec.name: track for track in self._tracks}
+        self._spec_of = spec_of
+        self._keys = Keys()
         self._beginning: list[Delivery] = []
         self._owners: dict[Delivery, Track] = {}
         self._settler = Settler(source, complaints, self._on_settled)
         self._patience = Patience(source.name, complaints)
+        self._heartbeat = Heartbeat(
+            source,
+            self._lease_s,
+            Patience(source.name, complaints),
+            claimed=self._claimed,
+            lose=self._lose,
+        )
         self._changed = (
             asyncio.Event()
         )  # there may be room for a claim, or nothing left to wait for
@@ -135,7 +142,7 @@ class Lane:
         source = SourceStatus(
             name=self._source.name,
             is_reachable=error is None,
-            last_error=None if error is None else f"{type(error).__name__}: {error}",
+            last_error=None if error is None else described(error),
         )
         return source, [
             HandlerStatus(
@@ -154,8 +161,7 @@ class Lane:
         self._settler.stop()
         for event in (self._changed, self._nudge, self._startable):
             event.set()
-        for track in self._tracks:
-            self._give_back(track)
+        self._give_back()
         if now and not self._is_now:
             self._is_now = True
             if self._claiming is not None:
@@ -168,7 +174,7 @@ class Lane:
         """Work until `stop`."""
         helpers = [
             asyncio.create_task(self._begin_all(), name=f"{self._source.name}: begin"),
-            asyncio.create_task(self._beat(), name=f"{self._source.name}: heartbeat"),
+            asyncio.create_task(self._heartbeat.run(), name=f"{self._source.name}: heartbeat"),
             asyncio.create_task(self._settler.run(), name=f"{self._source.name}: settle"),
         ]
         self._claiming = asyncio.create_task(self._claim_all(), name=f"{self._source.name}: claim")
@@ -218,13 +224,9 @@ class Lane:
                 self._settler.add(Settlement(delivery, Release()))
             return
         for delivery in deliveries:
-            track = self._rest
-            if self._by_type:
-                track = self._by_type.get(delivery.headers.get("ev_type", ""), track)
-            if track is None:  # an event that no handler is for
-                self._settler.add(Settlement(delivery, Done()))
-            else:
-                self._owners[delivery] = track
+            track = self._track_of[self._spec_of(delivery).name]
+            self._owners[delivery] = track
+            if self._keys.enter(delivery):
                 track.arrive(delivery)
         self._turns.deal()
 
@@ -267,7 +269,7 @@ class Lane:
             track.waiting.extendleft(reversed([each for each in fresh if each in self._owners]))
             begun = []
             if self._stopping.is_set():
-                self._give_back(track)
+                self._give_back()
         else:
             if len(begun) < len(fresh):
                 for delivery in set(fresh).difference(begun):
@@ -294,10 +296,15 @@ class Lane:
                 self._settler.add(Settlement(delivery, Release()))
         return fresh
 
-    def _give_back(self, track: Track) -> None:
+    def _give_back(self) -> None:
         """Hand back all that wait, in one call."""
-        while track.waiting:
-            self._settler.add(Settlement(track.waiting.popleft(), Release()))
+        waiting = [*self._keys.behind()]
+        for track in self._tracks:
+            waiting += track.waiting
+            track.waiting.clear()
+        for delivery in waiting:
+            self._settler.add(Settlement(delivery, Release()))
+            self._keys.leave(delivery)
 
     # Run -------------------------------------------------------------------------------------------------------------
 
@@ -334,7 +341,7 @@ class Lane:
     def _answer(self, run: Run, delivery: Delivery, ending: Ending) -> None:
         track = run.track
         if ending.failure is not None:
-            track.last_error = f"{ending.failure.error_type}: {ending.failure.message}"
+            track.last_error = ending.failure.error_type
             self._complaints.say(
                 logging.INFO,
                 "%s: handler %s: message %d, attempt %d: %s",
@@ -344,9 +351,9 @@ class Lane:
         if delivery in run.lost:
             return  # counted when it was lost
         if ending.settled is not None:
-            self._owners.pop(delivery, None)
-            track.count(Settled(delivery, ending.settled))
-            self.active_s = time.monotonic()
+            self._on_settled(
+                [(Settlement(delivery, ending.answer), Settled(delivery, ending.settled))]
+            )
         else:
             self._settler.add(Settlement(delivery, ending.answer, ending.failure))
 
@@ -363,32 +370,18 @@ class Lane:
                 failure = settlement.failure
                 track.count(each, None if failure is None else failure.error_type)
             if each.delivery.key is not None:
-                self._nudge.set()  # the next of its key may be free now, and nobody else says so
+                self._next_of_key(each.delivery)
         self._changed.set()
 
-    # Heartbeat -------------------------------------------------------------------------------------------------------
+    def _next_of_key(self, delivery: Delivery) -> None:
+        following = self._keys.leave(delivery)
+        if following is None:
+            self._nudge.set()  # the server may have the next, and nobody else says so
+        elif (track := self._owners.get(following)) is not None:
+            track.arrive(following)
+            self._turns.deal()
 
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(self._lease_s / 6)
-            now_s = time.monotonic()
-            due = [
-                each for each in self._claimed() if each.lease_end_s - now_s < self._lease_s * 2 / 3
-            ]
-            if not due:
-                continue
-            try:
-                lost = await within(
-                    # A row that a handler's own transaction has locked in this moment is waited for; the others not.
-                    self._lease_s / 3,
-                    self._source.extend(due, self._lease_s),
-                )
-            except Exception as error:  # noqa: BLE001 - as for a claim
-                self._patience.failed("extend claims", error)
-                now_s = time.monotonic()
-                lost = [each for each in due if each.lease_end_s <= now_s]
-            for delivery in lost:
-                self._lose(delivery)
+    # Heartbeat -------------------------------------------------------------------------------------------------------
 
     def _claimed(self) -> Iterable[Delivery]:
         for track in self._tracks:
@@ -399,22 +392,23 @@ class Lane:
                     if not is_its_own and context.delivery not in run.lost:
                         yield context.delivery
         yield from self._beginning
+        yield from self._keys.behind()
         yield from self._settler.unsettled
 
     def _lose(self, delivery: Delivery) -> None:
         """Let go of a message whose claim is over."""
-        for track in self._tracks:
-            if delivery in track.waiting:
-                track.waiting.remove(delivery)
-                self._forget(delivery)
+        track = self._owners.get(delivery)
+        if track is None:
+            return  # it is being settled
+        for run in track.runs:
+            if any(context.delivery is delivery for context in run.contexts):
+                self._lose_run(run, delivery)
                 return
-            for run in track.runs:
-                for context in run.contexts:
-                    if context.delivery is delivery:
-                        self._lose_run(run, delivery)
-                        return
-        if delivery in self._beginning:
-            self._forget(delivery)
+        if delivery in track.waiting:
+            track.waiting.remove(delivery)
+        elif delivery in self._settler.unsettled:
+            return  # the call will tell
+        self._forget(delivery)
 
     def _lose_run(self, run: Run, delivery: Delivery) -> None:
         for context in run.contexts:
@@ -424,20 +418,19 @@ class Lane:
                 context.lost.set()
         run.lost.add(delivery)
         self._forget(delivery)
+        self._complaints.say(
+            logging.WARNING,
+            "%s: the claim of message %d is over while its handler runs: another worker may have begun",
+            *(self._source.name, delivery.message_id),
+        )
         if len(run.lost) < len(run.contexts) or run.track.spec.execution is Execution.THREAD:
             return
         if run.task is not None:
             run.task.cancel()
 
     def _forget(self, delivery: Delivery) -> None:
-        track = self._owners.pop(delivery, None)
-        if track is not None:
-            track.count(Settled(delivery, "lost"))
-            self._complaints.say(
-                logging.WARNING,
-                "%s: the claim of message %d is over: another worker may have begun",
-                *(self._source.name, delivery.message_id),
-            )
+        """Count a message as lost, and say no more of it."""
+        self._on_settled([(Settlement(delivery, Release()), Settled(delivery, "lost"))])
 
     # End -------------------------------------------------------------------------------------------------------------
 
@@ -458,6 +451,5 @@ class Lane:
                 await asyncio.wait(tasks, timeout=_NOW_S)
             await asyncio.wait([asyncio.create_task(self._settler.drained())], timeout=_NOW_S)
             return
-        for track in self._tracks:
-            self._give_back(track)
+        self._give_back()
         await self._settler.drained()

@@ -9,14 +9,14 @@ import time
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from pgsluice.errors import ConnectionFailedError, RetryableError
+from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError
 from pgsluice.worker.pause import next_delay_s
 
 Result = TypeVar("Result")
 
 PASSING = (ConnectionFailedError, RetryableError)
 # A server that is back is found within about this; one that is not is asked by each process half as often as that.
-_DELAY_MAX_S = 2.0
+_DELAY_MAX_S = 1.0
 # For what does not pass by itself: somebody has to do something first.
 _TROUBLE_DELAY_MAX_S = 30.0
 _LINES_PER_S = 2
@@ -70,10 +70,16 @@ class Patience:
         delay_s *= random.uniform(0.5, 1.0)  # noqa: S311 - so that not all come at once
         self._complaints.say(
             logging.WARNING if passes else logging.ERROR,
-            "%s: cannot %s: %s: %s; again in %.1f s",
-            *(self._name, doing, type(error).__name__, error, delay_s),
+            "%s: cannot %s: %s; again in %.1f s",
+            *(self._name, doing, described(error), delay_s),
         )
         return delay_s
+
+
+def described(error: BaseException) -> str:
+    """An error for a log: our own with its words; of another only the class, for its words may quote a payload."""
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, SluiceError) else name
 
 
 async def within(seconds: float, work: Awaitable[Result]) -> Result:

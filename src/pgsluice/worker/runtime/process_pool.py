@@ -49,8 +49,8 @@ class RemoteError(Exception):
 class ProcessPool:
     """As many processes as run jobs at once; those that are idle are used again."""
 
-    def __init__(self, threads: Threads, *, max_memory_mb: int | None = None) -> None:
-        self._threads = threads
+    def __init__(self, *, max_memory_mb: int | None = None) -> None:
+        self._threads = Threads()
         self._max_memory_mb = max_memory_mb
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
@@ -88,6 +88,7 @@ class ProcessPool:
         self._all.clear()
         if children:
             await self._threads.run(_end_all, children)
+        self._threads.close()
 
     async def _ask(self, job: Job) -> Reply | str:
         if self._idle:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
-from pgsluice.worker.runtime.patience import PASSING, Complaints, Patience
+from pgsluice.worker.runtime.patience import PASSING, Complaints, Patience, described
 from pgsluice.worker.runtime.source import Source
 
 _AT_ONCE = 1_000
@@ -101,9 +101,8 @@ class Settler:
             except Exception as reason:  # noqa: BLE001 - as above
                 self._complaints.say(
                     logging.ERROR,
-                    "%s: message %d cannot be settled, and comes again when its claim is over: %s: %s",
-                    *(self._source.name, settlement.delivery.message_id),
-                    *(type(reason).__name__, reason),
+                    "%s: message %d cannot be settled, and comes again when its claim is over: %s",
+                    *(self._source.name, settlement.delivery.message_id, described(reason)),
                 )
                 settled = [Settled(settlement.delivery, "lost")]
             self._remove(1)

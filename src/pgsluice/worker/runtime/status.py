@@ -16,7 +16,7 @@ class HandlerStatus:
         running: Calls that run now.
         waiting: Messages that are claimed and not started.
         counts: What became of those that are settled, since the start.
-        last_error: The last failure: its type, and what it says. Not for logs: it may quote the payload.
+        last_error: The type of the last failure; what it says is kept with the message.
     """
 
     name: str
@@ -51,7 +51,7 @@ class WorkerStatus:
         sources: Each place messages come from.
         listener: The state of the listener, or None without one.
         hung_threads: Threads whose handler ran longer than it may, and still does.
-        is_worn: Whether so many of them hang that the process should be replaced; it is stopping for that.
+        wants_replacement: Whether so many of them hang that the process is to be replaced; it is stopping for that.
     """
 
     state: str
@@ -59,4 +59,4 @@ class WorkerStatus:
     sources: tuple[SourceStatus, ...]
     listener: str | None
     hung_threads: int
-    is_worn: bool
+    wants_replacement: bool

@@ -30,10 +30,12 @@ class Threads:
     returns.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_hung: Callable[[], None] = lambda: None) -> None:
+        """Prepare them, in the running event loop; `on_hung` is called when one more is left to itself."""
         self._loop = asyncio.get_running_loop()
         self._idle: list[_Thread] = []
         self._left: set[_Thread] = set()
+        self._on_hung = on_hung
         self._is_closed = False
 
     @property
@@ -57,6 +59,7 @@ class Threads:
             # Not of the function: what it raises, it returns. It may have ended at this very moment, though.
             if thread not in self._idle:
                 self._left.add(thread)
+                self._on_hung()
             raise
 
     def close(self) -> None:
