@@ -8,7 +8,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_moment timestamptz := i_shown at time zone i_time_zone;
-    v_skipped interval := v_moment at time zone i_time_zone - i_shown;
+    -- In hours: a day of the session's time zone may have 23 or 25.
+    v_skipped interval := make_interval(secs => extract(epoch from v_moment at time zone i_time_zone - i_shown)::double precision);
     v_before timestamptz := v_moment - interval '12 hours';
     v_repeated interval;
 begin
