@@ -29,8 +29,7 @@ _USAGE = 2
 _BEAT_S = 0.5
 # A process that has run for so long is started anew without delay.
 _GOOD_S = 60.0
-# From the wish that it ends at once, or from the signal that makes it say where it hangs, to the kill.
-_KILL_S = 6.0
+# From the signal that makes a process say where it hangs to the kill.
 _DUMP_S = 1.0
 _LINE_BYTES = 1 << 20
 
@@ -48,6 +47,7 @@ class Supervisor:
         ends_itself: bool,
         shutdown: Shutdown,
         health: Health,
+        kill_s: float = 6.0,
     ) -> None:
         """Prepare it.
 
@@ -59,6 +59,7 @@ class Supervisor:
             ends_itself: Whether one that ends without an error has done what it was to do.
             shutdown: Tells it to end.
             health: Told how they fare.
+            kill_s: How long one may take to end at once, seconds; then it is killed.
         """
         self._command = command
         self._settings = settings
@@ -67,6 +68,7 @@ class Supervisor:
         self._ends_itself = ends_itself
         self._shutdown = shutdown
         self._health = health
+        self._kill_s = kill_s
         self._changed = asyncio.Condition()
         self._codes: dict[int, int] = {}
 
@@ -124,7 +126,7 @@ class Supervisor:
                 child.tell(told)
             now_s = time.monotonic()
             if told is Level.AT_ONCE and killed_at_s is None:
-                killed_at_s = now_s + _KILL_S
+                killed_at_s = now_s + self._kill_s
             if killed_at_s is None and 0 < self._stall_s < child.silence_s(now_s):
                 _log.error(
                     "process %d has hung for %.0f s: it is killed", child.number, self._stall_s

@@ -1,11 +1,14 @@
 -- It runs with the rights of the caller, who could call the function as well; who may name one is said in pgq.maint_operations.
 --
--- Only what the log names: whoever may call this one may not be led to call another.
+-- Only what the log names: whoever may call this one may not be led to call another. As from PgQ's daemon it runs in the search_path
+-- that sessions of the caller begin with.
 create or replace function sluice.run_extra_maint(queue_name text, function_name text)
 returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_statement constant text := format('select %s($1)', pgq.quote_fqname(function_name));
 begin
     if not exists (
         select
@@ -15,7 +18,8 @@ begin
     ) then
         return false;
     end if;
-    execute format('select %s($1)', pgq.quote_fqname(function_name)) using queue_name;
+    perform set_config('search_path', s.reset_val, true) from pg_settings as s where s.name = 'search_path';
+    execute v_statement using queue_name;
     return true;
 end;
 $$;
