@@ -62,7 +62,7 @@ class PrivilegeError(SluiceError):
 
 
 class PayloadError(SluiceError):
-    """A message cannot be stored as JSON; nothing was sent."""
+    """A payload is not of its type, or cannot be stored as JSON."""
 
 
 class ArgumentError(SluiceError):

@@ -5,10 +5,12 @@ runs in the caller's transaction and never commits.
 """
 
 from pgsluice.client._async.event_log import AsyncEventLog
+from pgsluice.client._async.inbox import AsyncInbox
 from pgsluice.client._async.share_group import AsyncShareGroup
 from pgsluice.client._async.table_queue import AsyncTableQueue
 from pgsluice.client._async.work_queue import AsyncWorkQueue
 from pgsluice.client._sync.event_log import EventLog
+from pgsluice.client._sync.inbox import Inbox
 from pgsluice.client._sync.share_group import ShareGroup
 from pgsluice.client._sync.table_queue import TableQueue
 from pgsluice.client._sync.work_queue import WorkQueue
@@ -56,14 +58,22 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
+from pgsluice.client.retry_records import (
+    BegunAttempt,
+    FailedMessage,
+    FailureOutcome,
+    RetryPolicy,
+)
 
 __all__ = [
     "ArchiveRetention",
     "AsyncEventLog",
+    "AsyncInbox",
     "AsyncShareGroup",
     "AsyncTableQueue",
     "AsyncWorkQueue",
     "BatchInfo",
+    "BegunAttempt",
     "BlockedKey",
     "Capture",
     "ClaimOutcome",
@@ -75,9 +85,12 @@ __all__ = [
     "DelayedEvent",
     "Event",
     "EventLog",
+    "FailedMessage",
+    "FailureOutcome",
     "GroupInfo",
     "GroupOptions",
     "GroupStep",
+    "Inbox",
     "LogInfo",
     "LogPolicy",
     "LogTick",
@@ -96,6 +109,7 @@ __all__ = [
     "ReplayStep",
     "Replayed",
     "RestoredLog",
+    "RetryPolicy",
     "RotationStep",
     "RoutingMatch",
     "Segment",

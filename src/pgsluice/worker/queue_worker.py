@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 import traceback
@@ -187,7 +188,7 @@ class QueueWorker:
             *(self._queue_name, message.msg_id, message.read_ct, self._retry.max_attempts),
             type(error).__name__,
         )
-        delay_s = self._retry.delay_s(message.read_ct)
+        delay_s = math.ceil(self._retry.delay_s(message.read_ct))  # the queue waits whole seconds
         return "retried" if self._release(message, delay_s) else "lost"
 
     def _reject(self, message: Message, reason: str, error: str | None) -> str:

@@ -13,6 +13,7 @@ from pgsluice.client._async.archives import AsyncArchives
 from pgsluice.client._async.claims import AsyncClaims
 from pgsluice.client._async.groups import AsyncGroupReaders
 from pgsluice.client._async.partitions import AsyncPartitions
+from pgsluice.client._async.retries import AsyncRetries
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._async.topics import AsyncTopics
 from pgsluice.client.calls import deduplication, notify, pgmq
@@ -24,7 +25,9 @@ from pgsluice.client.records import (
 )
 
 
-class AsyncWorkQueue(AsyncArchives, AsyncClaims, AsyncGroupReaders, AsyncPartitions, AsyncTopics):
+class AsyncWorkQueue(
+    AsyncArchives, AsyncClaims, AsyncGroupReaders, AsyncPartitions, AsyncRetries, AsyncTopics
+):
     """Send, claim and acknowledge messages of work queues.
 
     Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that

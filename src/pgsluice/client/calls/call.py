@@ -67,6 +67,11 @@ def is_storable(text: str) -> bool:
         return False
 
 
+def storable(text: str) -> str:
+    """A text that may quote anything, as an error does, with what PostgreSQL cannot store written out."""
+    return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def scalar(rows: Sequence[tuple[Any, ...]]) -> Any:
     """The one value of the one row."""
     return rows[0][0]

@@ -21,6 +21,7 @@ begin
     -- The steps, a line each.
     return query select * from sluice._maintain_retention();
     return query select * from sluice._maintain_deduplication();
+    return query select * from sluice._maintain_inbox();
     return query select * from sluice._maintain_partitions();
 end;
 $$;
