@@ -7,10 +7,13 @@ from collections.abc import Callable
 from bench.systems.awa import Awa
 from bench.systems.pgqueuer import Pgqueuer
 from bench.systems.procrastinate import Procrastinate
+from bench.systems.worker import GroupWorker, QueueWorker
 from bench.working import Working
 from pgsluice.errors import MissingExtraError
 
 SYSTEMS: dict[str, Callable[[], Working]] = {
+    "work queue": QueueWorker,
+    "share group": GroupWorker,
     "pgqueuer": Pgqueuer,
     "procrastinate": Procrastinate,
     "awa": Awa,

@@ -158,8 +158,8 @@ def test_a_consumer_is_woken_by_what_is_sent(database_18, notifier):
     ):
         with pytest.raises(TimeoutError):
             connection.drain_events(timeout=0.1)
-        listener = connection.transport.session._listener
-        wait_until(lambda: all(listener.is_reliable(queue.name) for queue in queues), "listening")
+        subscriptions = connection.transport.session._subscriptions.values()
+        wait_until(lambda: all(each.is_reliable for each in subscriptions), "the listener")
         for number, queue in enumerate(queues):
             sender.Producer().publish(number, routing_key=queue.name, exchange="")
 

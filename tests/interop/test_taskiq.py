@@ -183,7 +183,7 @@ async def test_a_worker_is_woken_by_what_is_sent(database_18, notifier):
     await broker.startup()
     messages = broker.listen()
     message = asyncio.create_task(anext(messages))
-    await until(lambda: broker._listener.is_reliable("taskiq"), "the listener")
+    await until(lambda: str(broker._listener.state) == "listening", "the listener")
 
     await kick(broker, 1)
 

@@ -21,7 +21,6 @@ import contextlib
 import json
 import logging
 import os
-import random
 import threading
 import time
 import weakref
@@ -55,7 +54,7 @@ except ModuleNotFoundError as error:
 _log = logging.getLogger(__name__)
 _HEARTBEATS = 3  # in a visibility timeout: two may fail before a claim is over
 _VISIBILITY_TIMEOUT_S = 60
-_FALLBACK_POLL_S = 30.0  # where every message is announced
+_WAIT_S = 30.0  # of a consumer that sets no limit
 _QTY_MAX = 100  # of one claim
 _TRANSIENT = 1  # AMQP's delivery mode of what may be lost
 
@@ -122,9 +121,8 @@ class Session:
             self._look_at_s.pop(queue_name, None)
             return
         interval_s = self._polling_interval_s
-        if self._listener is not None and self._listener.is_reliable(queue_name):
-            # Not all who wait at the same moment.
-            interval_s = _FALLBACK_POLL_S * random.uniform(0.75, 1.0)  # noqa: S311
+        if queue_name in self._subscriptions:
+            interval_s = self._subscriptions[queue_name].interval_s(interval_s)
         self._look_at_s[queue_name] = time.monotonic() + interval_s
 
     def wait(self, queue_names: Iterable[str], timeout_s: float) -> None:
@@ -384,14 +382,14 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         Raises:
             TimeoutError: There was nothing for so many seconds.
         """
-        end_s = time.monotonic() + (_FALLBACK_POLL_S if timeout is None else timeout)
+        end_s = time.monotonic() + (_WAIT_S if timeout is None else timeout)
         while True:
             with contextlib.suppress(Empty):
                 self.cycle.get(self._deliver, timeout=timeout)
                 return
             rest_s = end_s - time.monotonic()
             if timeout is None:
-                rest_s = _FALLBACK_POLL_S
+                rest_s = _WAIT_S
             elif rest_s <= 0:
                 raise TimeoutError
             queues = [name for channel in self.channels for name in channel.active_queues]
