@@ -18,10 +18,12 @@ import pytest
 
 from pgsluice import (
     AsyncEventLog,
+    AsyncInbox,
     AsyncShareGroup,
     AsyncTableQueue,
     AsyncWorkQueue,
     EventLog,
+    Inbox,
     ShareGroup,
     TableQueue,
     WorkQueue,
@@ -77,6 +79,11 @@ class Clients:
     def share_group(self, queue_name: str, group_name: str) -> Any:
         """The client of a share group, on the same source."""
         return Blocking(self._share_groups(self.source._inner, queue_name, group_name), self.run)
+
+    def inbox(self) -> Any:
+        """The client of the inbox, on the same connection."""
+        kind = AsyncInbox if self._share_groups is AsyncShareGroup else Inbox
+        return Blocking(kind(self.source._inner), self.run)
 
     def value(self, query: str) -> Any:
         """Run a query on the connection that the clients use; it is the pool's only one."""

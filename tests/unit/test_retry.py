@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +14,10 @@ from pgsluice.worker import Retry
 POLICIES = st.builds(
     Retry,
     max_attempts=st.integers(1, 1_000),
-    first_delay_s=st.integers(0, 100_000),
+    first_delay_s=st.integers(0, 100_000) | st.floats(0, 1e5),
     factor=st.floats(1, 1e308),
-    max_delay_s=st.integers(0, 1_000_000),
+    max_delay_s=st.integers(0, 1_000_000) | st.floats(0, 1e6),
+    backoff=st.sampled_from(["constant", "linear", "exponential"]),
 )
 
 
@@ -26,11 +29,8 @@ def test_the_default_doubles_from_one_second_and_gives_up_after_five():
 
 
 @given(POLICIES, st.integers(1, 2_000))
-def test_a_delay_is_whole_and_never_below_zero_nor_above_the_cap(retry, attempt):
-    delay_s = retry.delay_s(attempt)
-
-    assert isinstance(delay_s, int)
-    assert 0 <= delay_s <= retry.max_delay_s
+def test_a_delay_is_never_below_zero_nor_above_the_cap(retry, attempt):
+    assert 0 <= retry.delay_s(attempt) <= retry.max_delay_s
 
 
 @given(POLICIES, st.integers(1, 2_000))
@@ -48,19 +48,44 @@ def test_exactly_the_attempts_from_the_last_one_on_are_the_last(retry, attempt):
     assert retry.is_last(attempt) is (attempt >= retry.max_attempts)
 
 
-def test_a_fractional_factor_is_rounded_down_only_at_the_end():
-    retry = Retry(first_delay_s=1, factor=1.5, max_delay_s=10)
+@given(POLICIES, st.integers(1, 2_000))
+def test_with_jitter_a_delay_is_between_half_of_it_and_all_of_it(retry, attempt):
+    whole_s = retry.delay_s(attempt)
 
-    # 1, 1.5, 2.25, 3.375, 5.06, 7.59, 11.39
-    assert [retry.delay_s(attempt) for attempt in range(1, 8)] == [1, 1, 2, 3, 5, 7, 10]
+    assert whole_s / 2 <= replace(retry, jitter=True).delay_s(attempt) <= whole_s
+
+
+def test_jitter_spreads_what_failed_together():
+    delays_s = {Retry(first_delay_s=10, jitter=True).delay_s(1) for _ in range(100)}
+
+    assert len(delays_s) > 90
+    assert min(delays_s) < 6
+    assert max(delays_s) > 9
+
+
+@pytest.mark.parametrize(
+    ("backoff", "delays_s"),
+    [
+        ("constant", [2, 2, 2, 2, 2, 2]),
+        ("linear", [2, 4, 6, 8, 10, 10]),
+        ("exponential", [2, 3, 4.5, 6.75, 10, 10]),
+    ],
+)
+def test_delays_grow_as_the_backoff_says_up_to_the_cap(backoff, delays_s):
+    retry = Retry(first_delay_s=2, factor=1.5, max_delay_s=10, backoff=backoff)
+
+    assert [retry.delay_s(attempt) for attempt in range(1, 7)] == delays_s
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"max_attempts": 0}, "max_attempts is 0; use 1 or more"),
-        ({"first_delay_s": -1}, "a delay between attempts is negative"),
-        ({"max_delay_s": -1}, "a delay between attempts is negative"),
+        ({"first_delay_s": -1}, "a delay between attempts is -1; use a number of seconds"),
+        ({"max_delay_s": -1}, "a delay between attempts is -1; use a number of seconds"),
+        ({"max_delay_s": float("inf")}, "a delay between attempts is inf"),
+        ({"first_delay_s": float("nan")}, "a delay between attempts is nan"),
+        ({"backoff": "fibonacci"}, "backoff is 'fibonacci'; use constant, linear, exponential"),
         ({"factor": 0.5}, "factor is 0.5; use 1 or more"),
         ({"factor": float("nan")}, "factor is nan; use 1 or more"),
         ({"factor": float("inf")}, "factor is inf; use 1 or more"),

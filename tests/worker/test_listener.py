@@ -27,6 +27,7 @@ from pgsluice import (
     WorkQueue,
 )
 from pgsluice.errors import ArgumentError
+from pgsluice.worker.signs import Kind, Place
 from support import rows, value, wait_until
 from support_listen import running
 from support_proxy import BlackHole
@@ -175,7 +176,7 @@ def test_all_who_wait_for_a_queue_are_woken(observer, queue_name, listener):
 
 def test_it_no_longer_listens_for_those_who_are_gone(observer, queue_name, listener):
     with waiting(listener, queue_name):
-        assert queue_name in listener._inner._channels
+        assert Place(Kind.QUEUE, queue_name) in listener._inner._channels
 
     wait_until(lambda: listener._inner._channels == {}, "the queue to be left")
     with waiting(listener, queue_name) as again:
@@ -187,7 +188,7 @@ def test_who_waits_looks_once_more_when_the_queue_is_listened_to(queue_name, lis
     """What was sent between the first look and that moment has been announced to others only."""
     with listener.subscribe(queue_name) as subscription:
         assert subscription.wait(NEVER_S, stop_after(20))
-        assert listener.is_reliable(queue_name)
+        assert listener.is_reliable(Place(Kind.QUEUE, queue_name))
         assert not subscription.wait(NEVER_S, stop_after(0.3))
 
 
@@ -258,7 +259,7 @@ def test_a_connection_into_a_black_hole_is_found_within_two_heartbeats(
             listening(url, heartbeat_s=heartbeat_s) as listener,
             handling(pool, queue_name, listener) as handled,
         ):
-            wait_until(lambda: listener.is_reliable(queue_name), "it to listen")
+            wait_until(lambda: listener.is_reliable(Place(Kind.QUEUE, queue_name)), "it to listen")
             began = time.monotonic()
             proxy.swallow()
             WorkQueue(observer).send(queue_name, "unheard")
@@ -311,11 +312,12 @@ def pooler_url(worker_url, servers_folder):
             process.terminate()
 
 
-def test_behind_a_pooler_in_transaction_mode_it_finds_that_it_is_deaf_and_who_waits_polls(
-    pooler_url, pool, observer, queue_name, notifier
+def test_behind_a_pooler_in_transaction_mode_it_says_so_once_and_who_waits_polls(
+    pooler_url, pool, observer, queue_name, notifier, caplog
 ):
-    with listening(pooler_url, ListenerState.DEAF) as listener:
-        assert "pooler" in listener.reason
+    caplog.set_level(logging.INFO)
+    with listening(pooler_url, ListenerState.POOLED) as listener:
+        assert "pooler in transaction mode" in listener.reason
         with handling(pool, queue_name, listener, poll_interval_s=0.05) as handled:
             WorkQueue(observer).send(queue_name, 1)
             wait_until(lambda: handled == [1], "the message to be handled", deadline_s=10)
@@ -339,7 +341,7 @@ def test_a_worker_stops_at_once_while_it_waits(pool, queue_name, listener):
         pool, queue_name, lambda *_: None, listener=listener, poll_interval_s=NEVER_S
     )
     with running(worker):
-        wait_until(lambda: listener.is_reliable(queue_name), "it to wait")
+        wait_until(lambda: listener.is_reliable(Place(Kind.QUEUE, queue_name)), "it to wait")
         began = time.monotonic()
         worker.stop_now()
 
@@ -355,7 +357,10 @@ def test_tasks_wait_as_threads_do(worker_url, queue_name, notifier):
         ):
             queue = AsyncWorkQueue(connection)
             with listener.subscribe(queue_name) as subscription:
-                while not (await subscription.wait(0.01) and listener.is_reliable(queue_name)):
+                while not (
+                    await subscription.wait(0.01)
+                    and listener.is_reliable(Place(Kind.QUEUE, queue_name))
+                ):
                     pass
                 await queue.send(queue_name, "awaited", delay=1)
                 while not (messages := await queue.read(queue_name, 30)):

@@ -5,10 +5,14 @@ runs in the caller's transaction and never commits.
 """
 
 from pgsluice.client._async.event_log import AsyncEventLog
+from pgsluice.client._async.inbox import AsyncInbox
+from pgsluice.client._async.schedules import AsyncSchedules
 from pgsluice.client._async.share_group import AsyncShareGroup
 from pgsluice.client._async.table_queue import AsyncTableQueue
 from pgsluice.client._async.work_queue import AsyncWorkQueue
 from pgsluice.client._sync.event_log import EventLog
+from pgsluice.client._sync.inbox import Inbox
+from pgsluice.client._sync.schedules import Schedules
 from pgsluice.client._sync.share_group import ShareGroup
 from pgsluice.client._sync.table_queue import TableQueue
 from pgsluice.client._sync.work_queue import WorkQueue
@@ -57,14 +61,24 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
+from pgsluice.client.retry_records import (
+    BegunAttempt,
+    FailedMessage,
+    FailureOutcome,
+    RetryPolicy,
+)
+from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 
 __all__ = [
     "ArchiveRetention",
     "AsyncEventLog",
+    "AsyncInbox",
+    "AsyncSchedules",
     "AsyncShareGroup",
     "AsyncTableQueue",
     "AsyncWorkQueue",
     "BatchInfo",
+    "BegunAttempt",
     "BlockedKey",
     "BlockedMessages",
     "Capture",
@@ -77,9 +91,13 @@ __all__ = [
     "DelayedEvent",
     "Event",
     "EventLog",
+    "FailedMessage",
+    "FailureOutcome",
+    "FiredSlot",
     "GroupInfo",
     "GroupOptions",
     "GroupStep",
+    "Inbox",
     "LogInfo",
     "LogPolicy",
     "LogTick",
@@ -99,8 +117,12 @@ __all__ = [
     "ReplayStep",
     "Replayed",
     "RestoredLog",
+    "RetryPolicy",
     "RotationStep",
     "RoutingMatch",
+    "Schedule",
+    "ScheduleOptions",
+    "Schedules",
     "Segment",
     "ShareGroup",
     "StoredMessage",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pgsluice.worker.retry import Retry
 
@@ -138,6 +138,7 @@ class HandlerSpec:
         limits: How much at once.
         retry_on: Exceptions that are tried again; empty: all.
         give_up_on: Exceptions that go to the dead letters at once; these come first.
+        keep: What becomes of a message of a queue that is done: it goes to the archive, or is deleted.
     """
 
     name: str
@@ -154,3 +155,4 @@ class HandlerSpec:
     limits: Limits = Limits()
     retry_on: tuple[type[BaseException], ...] = ()
     give_up_on: tuple[type[BaseException], ...] = ()
+    keep: Literal["archive", "delete"] = "archive"

@@ -1,7 +1,7 @@
-"""Waits until a work queue may have something to read: one connection for all queues of a process.
+"""Waits until a work queue or an event log may have something to read: one connection for all of them in a process.
 
-The connection listens to what a `Notifier` says. A listener trusts it no further than it proves itself: only while the
-notifier's sign of life arrives are the polls of those who wait far apart.
+The connection listens to what a `Notifier` and a `Ticker` say. A listener trusts it no further than it proves itself:
+only while their signs of life arrive are the polls of those who wait far apart.
 """
 
 from __future__ import annotations
@@ -9,57 +9,46 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import random
-import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from enum import StrEnum
-from typing import Any, Self, TypeVar
+from collections.abc import Callable
+from typing import Any, Self
 
 import psycopg
 
-from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import Call
 from pgsluice.client.calls import listeners as calls
-from pgsluice.errors import ArgumentError, ConnectionFailedError, SluiceError, translate
+from pgsluice.client.calls import logs as log_calls
+from pgsluice.errors import (
+    ArgumentError,
+    ConnectionFailedError,
+    LogNotFoundError,
+    PrivilegeError,
+    SluiceError,
+    translate,
+)
+from pgsluice.worker.link import Link, is_lent, linked
 from pgsluice.worker.pause import next_delay_s
+from pgsluice.worker.signs import ANSWER, REASONS, SIGN_CHANNELS, Kind, ListenerState, Place, Signs
 from pgsluice.worker.subscription import AsyncSubscription, Subscription
 
-Result = TypeVar("Result")
+__all__ = ["AsyncListener", "Listener", "ListenerState"]
 
 _log = logging.getLogger(__name__)
-# In heartbeats: silence after which the connection is asked, and the time that it has to answer. Together a connection
-# that is dead is found dead within two.
-_SILENCE = 1.5
-_ANSWER = 0.5
 _CLOSE_S = 1.0
-
-
-class ListenerState(StrEnum):
-    """How a listener fares.
-
-    Attributes:
-        CONNECTING: There is no connection, or none that has proved itself yet. Those who wait poll.
-        LISTENING: Notifications arrive. Those who wait poll rarely.
-        NO_NOTIFIER: The connection is good, but nobody notifies. Those who wait poll.
-        DEAF: A notifier is at work, but nothing arrives. Those who wait poll, and the listener connects anew.
-        CLOSED: It was closed, or not started yet. Those who wait poll.
-    """
-
-    CONNECTING = "connecting"
-    LISTENING = "listening"
-    NO_NOTIFIER = "no notifier"
-    DEAF = "deaf"
-    CLOSED = "closed"
+# A pooler in between does not go away by itself; but an address may come to mean another server.
+_POOLED_PAUSE_S = 300.0
+# A server that is back is found within about this.
+_RECONNECT_MAX_S = 1.0
+# However many wait: so often at least each of them looks.
+_FALLBACK_MAX_S = 600.0
 
 
 class AsyncListener:
-    """Tell those who wait for messages when there may be some.
+    """Tell those who wait for messages or events when there may be some.
 
     It needs a connection of its own, to the server itself: behind a pooler that lends connections for a transaction
-    nothing arrives. Then, or when no notifier runs, or the connection dies, it says so, in its log and in `state`, and
+    nothing arrives. Then, or when nobody notifies, or the connection dies, it says so, in its log and in `state`, and
     those who wait poll as if there were no listener.
     """
 
@@ -75,9 +64,10 @@ class AsyncListener:
 
         Args:
             conninfo: Where to connect, of a role that may listen (`sluice_reader`).
-            heartbeat_s: How often the notifier gives a sign of life at least, more than 0 seconds. A connection
+            heartbeat_s: How often notifier and ticker give a sign of life at least, more than 0 seconds. A connection
                 on which nothing arrives is found within twice that.
-            fallback_poll_s: Seconds between two polls while notifications arrive, more than 0.
+            fallback_poll_s: Seconds between two polls while notifications arrive, of all who wait together, more than
+                0. When many wait each polls the more rarely, but once in ten minutes.
             connect_timeout_s: How long one attempt to connect may take, 2 or more seconds.
         """
         if not heartbeat_s > 0:
@@ -90,13 +80,16 @@ class AsyncListener:
         self._connect_timeout_s = connect_timeout_s
         self._state = ListenerState.CLOSED
         self._reason = "it was not started"
-        self._subscriptions: dict[str, set[AsyncSubscription | Subscription]] = {}
-        self._channels: dict[str, str] = {}  # by queue; of the connection there is now
+        self._subscriptions: dict[Place, set[AsyncSubscription | Subscription]] = {}
+        self._channels: dict[Place, str] = {}  # of the connection there is now
+        self._missing: set[Place] = set()  # there was no such log, or the role may not listen to it
+        self._heard_others: set[str] = (
+            set()
+        )  # channels that nobody waits for, such as this session's own
+        self._signs: Signs | None = None
+        self._reliable: frozenset[Kind] = frozenset()
         self._nudge = asyncio.Event()
         self._is_closing = False
-        self._heard_at_s = 0.0
-        self._check_at_s = 0.0
-        self._is_suspect = False
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -133,120 +126,142 @@ class AsyncListener:
 
         It need not wait for the connection: as soon as the queue is listened to, the subscription says to look once.
         """
-        subscription = AsyncSubscription(
-            queue_name, self.is_reliable, self._fallback_poll_s, self.remove, asyncio.Event()
-        )
-        self.add(subscription)
-        return subscription
+        return self._subscribe(Place(Kind.QUEUE, queue_name))
+
+    def subscribe_log(self, log_name: str) -> AsyncSubscription:
+        """Return what one task waits on for an event log, as `subscribe` does for a queue."""
+        return self._subscribe(Place(Kind.LOG, log_name))
 
     def add(self, subscription: AsyncSubscription | Subscription) -> None:
         """Wake this one too from now on."""
-        self._subscriptions.setdefault(subscription.queue_name, set()).add(subscription)
-        if subscription.queue_name in self._channels:
+        self._subscriptions.setdefault(subscription.place, set()).add(subscription)
+        self._missing.discard(subscription.place)
+        if subscription.place in self._channels:
             # What was heard before this moment has woken others only.
             subscription.wake()
         self._nudge.set()
 
     def remove(self, subscription: AsyncSubscription | Subscription) -> None:
         """Wake this one no more."""
-        of_queue = self._subscriptions.get(subscription.queue_name, set())
-        of_queue.discard(subscription)
-        if not of_queue:
-            self._subscriptions.pop(subscription.queue_name, None)
+        of_place = self._subscriptions.get(subscription.place, set())
+        of_place.discard(subscription)
+        if not of_place:
+            self._subscriptions.pop(subscription.place, None)
         self._nudge.set()
 
-    def is_reliable(self, queue_name: str) -> bool:
-        """Whether what there is to read in a queue is sure to be heard of; may be asked from any thread."""
-        return self._state is ListenerState.LISTENING and queue_name in self._channels
+    def is_reliable(self, place: Place) -> bool:
+        """Whether what there is to read in a place is sure to be heard of; may be asked from any thread."""
+        return place.kind in self._reliable and place in self._channels
+
+    def fallback_poll_s(self) -> float:
+        """Seconds between two polls of one who waits, while notifications arrive; may be asked from any thread."""
+        waiting = sum(map(len, tuple(self._subscriptions.values())))
+        return max(self._fallback_poll_s, min(_FALLBACK_MAX_S, self._fallback_poll_s * waiting))
+
+    def _subscribe(self, place: Place) -> AsyncSubscription:
+        subscription = AsyncSubscription(place, self, asyncio.Event())
+        self.add(subscription)
+        return subscription
 
     async def _run(self) -> None:
         delay_s = 0.0
         try:
             while not self._is_closing:
                 try:
-                    async with self._connection() as connection:
-                        await self._hear(connection)
+                    async with self._linked() as link:
+                        await self._hear(link)
+                except _PooledError:
+                    self._lose(ListenerState.POOLED, REASONS[ListenerState.POOLED])
+                    delay_s = 0.0
+                    await self._pause(_POOLED_PAUSE_S)
+                    continue
                 except SluiceError as error:
-                    if self._state is ListenerState.LISTENING:
+                    if self._reliable:
                         delay_s = 0.0
                     if self._state is not ListenerState.DEAF:
-                        self._change(ListenerState.CONNECTING, str(error))
-                self._channels = {}
-                delay_s = next_delay_s(delay_s)
+                        self._lose(ListenerState.CONNECTING, str(error))
+                self._lose(self._state, self._reason)
+                delay_s = min(_RECONNECT_MAX_S, next_delay_s(delay_s))
                 await self._pause(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
         finally:
-            self._channels = {}
-            self._change(ListenerState.CLOSED, "it was closed")
+            self._lose(ListenerState.CLOSED, "it was closed")
 
-    @contextlib.asynccontextmanager
-    async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        try:
-            connection = await psycopg.AsyncConnection.connect(
-                self._conninfo,
-                autocommit=True,
-                prepare_threshold=None,  # it may be a pooler, which is yet to be found out
-                connect_timeout=self._connect_timeout_s,
-                fallback_application_name="pgsluice listener",
-            )
-        except psycopg.Error as error:
-            raise translate(error) from error
-        try:
-            yield connection
-        finally:
-            await connection.close()
+    def _linked(self) -> contextlib.AbstractAsyncContextManager[Link]:
+        return linked(
+            self._conninfo,
+            answer_s=ANSWER * self._heartbeat_s,
+            connect_timeout_s=self._connect_timeout_s,
+        )
 
-    async def _hear(self, connection: psycopg.AsyncConnection[Any]) -> None:
+    async def _hear(self, link: Link) -> None:
         """Pass on what arrives, until the connection fails or the listener is closed."""
-        connection.add_notify_handler(lambda notification: self._heard(notification.channel))
-        self._channels = {}
-        await self._ask(connection, calls.listen(None))
-        self._expect()
+        is_direct = await link.is_direct()
+        if not is_direct:
+            async with self._linked() as other:
+                if await is_lent(link, other):
+                    raise _PooledError
+        link.connection.add_notify_handler(lambda heard: self._heard(heard.channel, heard.payload))
+        now_s = time.monotonic()
+        self._missing.clear()
+        self._signs = Signs(self._heartbeat_s, is_direct, since_s=now_s, asked_at_s=now_s)
+        await self._check(link, self._signs)
         while not self._is_closing:
-            await self._follow(connection)
-            await self._receive(connection, self._check_at_s - time.monotonic())
-            if time.monotonic() >= self._check_at_s and not self._is_closing:
-                await self._check(connection)
+            await self._follow(link)
+            check_at_s = self._signs.check_at_s(self._wanted())
+            await self._receive(link.connection, check_at_s - time.monotonic())
+            if time.monotonic() >= self._signs.check_at_s(self._wanted()) and not self._is_closing:
+                await self._check(link, self._signs)
 
-    async def _check(self, connection: psycopg.AsyncConnection[Any]) -> None:
+    def _wanted(self) -> set[Kind]:
+        """Whose signs of life are waited for."""
+        return {place.kind for place in self._subscriptions} or {Kind.QUEUE}
+
+    async def _check(self, link: Link, signs: Signs) -> None:
         """Find out why nothing arrives."""
-        heard_at_s = self._heard_at_s
-        age_s = await self._ask(connection, calls.notifier_age())
-        if self._heard_at_s != heard_at_s:
-            return  # it came before the answer
-        self._check_at_s = time.monotonic() + _ANSWER * self._heartbeat_s
-        if age_s is None or age_s > _SILENCE * self._heartbeat_s:
-            self._is_suspect = False
-            self._change(
-                ListenerState.NO_NOTIFIER,
-                "no notifier is at work in this database; run `pgsluice notify`",
-            )
-        elif not self._is_suspect:
-            self._is_suspect = (
-                True  # a notifier that has just begun may not have given its first sign
-            )
-        else:
-            self._change(
-                ListenerState.DEAF,
-                "a notifier is at work, but nothing arrives; connect to the server itself, not through a pooler in "
-                "transaction mode, and see that pg_notification_queue_usage() is below 0.5",
-            )
+        self._heard_others.clear()
+        ping = await link.ask(calls.ping_listener())
+        self._drain(link.connection)
+        is_good = signs.answered(
+            self._wanted(),
+            ping.notifier_age_s,
+            time.monotonic(),
+            is_own_heard=ping.channel in self._heard_others,
+        )
+        # What was not there may be by now.
+        self._missing.clear()
+        if not is_good:
+            self._lose(ListenerState.DEAF, REASONS[ListenerState.DEAF])
             raise ConnectionFailedError(self._reason)
+        self._judge()
 
-    def _expect(self) -> None:
-        self._heard_at_s = time.monotonic()
-        self._check_at_s = self._heard_at_s + _SILENCE * self._heartbeat_s
-        self._is_suspect = False
-
-    async def _follow(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Listen to the queues that somebody waits for, and no longer to the others."""
-        for queue_name in self._channels.keys() - self._subscriptions.keys():
-            await self._ask(connection, calls.unlisten(queue_name))
-            del self._channels[queue_name]
-        for queue_name in self._subscriptions.keys() - self._channels.keys():
-            channel = await self._ask(connection, calls.listen(queue_name))
-            self._channels[queue_name] = str(channel)
+    async def _follow(self, link: Link) -> None:
+        """Listen to what somebody waits for, and no longer to the rest."""
+        for place in self._channels.keys() - self._subscriptions.keys():
+            await self._leave(link, place)
+        for place in self._subscriptions.keys() - self._channels.keys() - self._missing:
+            try:
+                if place.kind is Kind.QUEUE:
+                    channel = await link.ask(calls.listen(place.name))
+                else:
+                    channel = await link.ask(log_calls.listen_log(place.name))
+            except (LogNotFoundError, PrivilegeError) as error:
+                _log.warning("listener: %s %s: %s", place.kind, place.name, error)
+                self._missing.add(place)
+                continue
+            self._channels[place] = str(channel)
             # What was sent before this moment has been announced to others only.
-            self._wake(queue_name)
+            self._wake(place)
+        self._judge()
+
+    async def _leave(self, link: Link, place: Place) -> None:
+        try:
+            if place.kind is Kind.QUEUE:
+                await link.ask(calls.unlisten(place.name))
+            else:
+                await link.ask(log_calls.unlisten_log(place.name))
+        except LogNotFoundError:
+            pass  # nothing comes on its channel any more
+        del self._channels[place]
 
     async def _receive(self, connection: psycopg.AsyncConnection[Any], timeout_s: float) -> None:
         """Wait until something arrives, somebody subscribes or the time is over; take in what arrived."""
@@ -268,21 +283,8 @@ class AsyncListener:
         self._drain(connection)
 
     def _drain(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        while notification := connection.pgconn.notifies():
-            self._heard(notification.relname.decode())
-
-    async def _ask(self, connection: psycopg.AsyncConnection[Any], call: Call[Result]) -> Result:
-        """Run a call that must be answered in time."""
-        answer_s = _ANSWER * self._heartbeat_s
-        with _cut_after(connection, answer_s) as cut:
-            try:
-                return await AsyncRunner(connection).run(call)
-            except SluiceError as error:
-                if not cut.is_done:
-                    raise
-                raise ConnectionFailedError(
-                    f"the server did not answer within {answer_s:g} s; check the network between"
-                ) from error
+        while heard := connection.pgconn.notifies():
+            self._heard(heard.relname.decode(), heard.extra.decode())
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -291,33 +293,55 @@ class AsyncListener:
                     await self._nudge.wait()
                     self._nudge.clear()
 
-    def _heard(self, channel: str) -> None:
-        self._expect()
-        self._change(ListenerState.LISTENING, "notifications arrive")
-        for queue_name, listened in self._channels.items():
-            if listened == channel:
-                self._wake(queue_name)
+    def _heard(self, channel: str, payload: str) -> None:
+        if self._signs is None:
+            return
+        now_s = time.monotonic()
+        if channel in SIGN_CHANNELS:
+            self._signs.heard(SIGN_CHANNELS[channel], payload, now_s)
+        else:
+            self._heard_others.add(channel)
+            for place, listened in self._channels.items():
+                if listened == channel:
+                    self._signs.heard(place.kind, payload, now_s)
+                    self._wake(place)
+        self._judge()
 
-    def _wake(self, queue_name: str) -> None:
-        for subscription in self._subscriptions.get(queue_name, ()):
+    def _wake(self, place: Place) -> None:
+        for subscription in self._subscriptions.get(place, ()):
             subscription.wake()
 
-    def _change(self, state: ListenerState, reason: str) -> None:
-        self._reason = reason
-        if state is self._state:
+    def _judge(self) -> None:
+        """Say how it fares by what was heard."""
+        if self._signs is None:
             return
-        was_reliable = ListenerState.LISTENING in (state, self._state)
-        self._state = state
-        level = (
-            logging.INFO
-            if state in (ListenerState.LISTENING, ListenerState.CLOSED)
-            else logging.WARNING
-        )
-        _log.log(level, "listener: %s: %s", state, reason)
-        if was_reliable:
-            # How often they look changes: who waits for the next look of before must wait no more.
-            for queue_name in self._subscriptions:
-                self._wake(queue_name)
+        state = self._signs.state(self._wanted())
+        reason = REASONS.get(state, "it is connected, and waits for a sign of life")
+        self._change(state, reason, frozenset(k for k in Kind if self._signs.is_alive.get(k)))
+
+    def _lose(self, state: ListenerState, reason: str) -> None:
+        """There is no connection any more, or none that is good."""
+        self._signs = None
+        self._channels = {}
+        self._change(state, reason, frozenset())
+
+    def _change(self, state: ListenerState, reason: str, reliable: frozenset[Kind]) -> None:
+        changed, self._reliable = self._reliable ^ reliable, reliable
+        is_new = state is not self._state
+        self._state, self._reason = state, reason
+        if is_new:
+            is_good = state in (ListenerState.LISTENING, ListenerState.CLOSED)
+            _log.log(
+                logging.INFO if is_good else logging.WARNING, "listener: %s: %s", state, reason
+            )
+        # How often they look changes: who waits for the next look of before must wait no more.
+        for place in self._subscriptions:
+            if place.kind in changed:
+                self._wake(place)
+
+
+class _PooledError(Exception):
+    """A pooler in transaction mode is between."""
 
 
 class Listener:
@@ -345,7 +369,6 @@ class Listener:
             fallback_poll_s=fallback_poll_s,
             connect_timeout_s=connect_timeout_s,
         )
-        self._fallback_poll_s = fallback_poll_s
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
         self._thread: threading.Thread | None = None
@@ -376,24 +399,41 @@ class Listener:
         if self._thread is not None:
             self._thread.join()
 
-    def subscribe(self, queue_name: str) -> Subscription:
+    def subscribe(self, queue_name: str, *, woken: threading.Event | None = None) -> Subscription:
         """Return what one thread waits on for a queue; each thread that waits needs its own. Close it when done.
 
         It need not wait for the connection: as soon as the queue is listened to, the subscription says to look once.
-        """
-        subscription = Subscription(
-            queue_name,
-            self._inner.is_reliable,
-            self._fallback_poll_s,
-            lambda closed: self._in_loop(lambda: self._inner.remove(closed)),
-            threading.Event(),
-        )
-        self._in_loop(lambda: self._inner.add(subscription))
-        return subscription
 
-    def is_reliable(self, queue_name: str) -> bool:
-        """Whether what there is to read in a queue is sure to be heard of."""
-        return self._inner.is_reliable(queue_name)
+        Args:
+            queue_name: The queue.
+            woken: Set when there may be something to read, for a thread that waits for several queues at once.
+        """
+        return self._subscribe(Place(Kind.QUEUE, queue_name), woken)
+
+    def subscribe_log(self, log_name: str, *, woken: threading.Event | None = None) -> Subscription:
+        """Return what one thread waits on for an event log, as `subscribe` does for a queue."""
+        return self._subscribe(Place(Kind.LOG, log_name), woken)
+
+    def add(self, subscription: Subscription) -> None:
+        """Wake this one too from now on."""
+        self._in_loop(lambda: self._inner.add(subscription))
+
+    def remove(self, subscription: Subscription) -> None:
+        """Wake this one no more."""
+        self._in_loop(lambda: self._inner.remove(subscription))
+
+    def is_reliable(self, place: Place) -> bool:
+        """Whether what there is to read in a place is sure to be heard of."""
+        return self._inner.is_reliable(place)
+
+    def fallback_poll_s(self) -> float:
+        """Seconds between two polls of one who waits, while notifications arrive."""
+        return self._inner.fallback_poll_s()
+
+    def _subscribe(self, place: Place, woken: threading.Event | None) -> Subscription:
+        subscription = Subscription(place, self, woken or threading.Event())
+        self.add(subscription)
+        return subscription
 
     async def _main(self, started: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
@@ -406,29 +446,3 @@ class Listener:
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(step)
-
-
-class _Cut:
-    """Whether a connection was cut because an answer took too long."""
-
-    is_done = False
-
-
-@contextlib.contextmanager
-def _cut_after(connection: psycopg.AsyncConnection[Any], seconds: float) -> Iterator[_Cut]:
-    """Cut a connection when the block takes longer: psycopg itself waits for an answer for ever."""
-    cut = _Cut()
-
-    def end() -> None:
-        cut.is_done = True
-        with (
-            contextlib.suppress(OSError),
-            socket.socket(fileno=os.dup(connection.fileno())) as link,
-        ):
-            link.shutdown(socket.SHUT_RDWR)
-
-    timer = asyncio.get_running_loop().call_later(seconds, end)
-    try:
-        yield cut
-    finally:
-        timer.cancel()

@@ -5,6 +5,7 @@ Times that end in `_s` without more are this process's monotonic clock; those of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -137,6 +138,11 @@ class Readiness:
         queue.again_at_s = now_s + queue.again_after_s
         queue.again_after_s = min(_AGAIN_MAX_S, queue.again_after_s * 2)
         return True
+
+    def next_due_s(self, queue_names: Iterable[str]) -> float:
+        """When the next message of one of these queues becomes due, by the server's clock; infinite: none is known."""
+        due_s = [self._queues[name].next_due_s for name in queue_names]
+        return min((at_s for at_s in due_s if at_s is not None), default=math.inf)
 
     def _is_rested(self, queue: _Queue, now_s: float) -> bool:
         if queue.looked_at_s is None or _is_pausing(queue, now_s):

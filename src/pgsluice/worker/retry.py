@@ -1,48 +1,69 @@
-"""When to try again, and when to give up: pure functions."""
+"""When to try again, and when to give up: pure functions, but for chance."""
 
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from pgsluice.errors import ArgumentError
+
+Backoff = Literal["constant", "linear", "exponential"]
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Exponential backoff with a cap.
+    """How often to try, and how long to wait in between.
 
     Attributes:
-        max_attempts: Deliveries after which a message goes to the dead letters, 1 or more.
+        max_attempts: Attempts after which a message goes to the dead letters, 1 or more.
         first_delay_s: Seconds between the first failure and the second attempt, 0 or more.
-        factor: By how much each delay is longer than the one before, 1 or more.
-        max_delay_s: The longest delay, seconds.
+        factor: By how much each delay is longer than the one before, 1 or more; with exponential backoff only.
+        max_delay_s: The longest delay, seconds, 0 or more.
+        backoff: How delays grow: `constant`, the first again and again; `linear`, by the first each time;
+            `exponential`, by the factor.
+        jitter: Whether each delay is anything between half of it and all of it, so that what failed together does not
+            come back together.
     """
 
     max_attempts: int = 5
-    first_delay_s: int = 1
+    first_delay_s: float = 1
     factor: float = 2.0
-    max_delay_s: int = 300
+    max_delay_s: float = 300
+    backoff: Backoff = "exponential"
+    jitter: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a policy that could not be followed."""
         if self.max_attempts < 1:
             raise ArgumentError(f"max_attempts is {self.max_attempts}; use 1 or more")
-        if self.first_delay_s < 0 or self.max_delay_s < 0:
-            raise ArgumentError("a delay between attempts is negative; use 0 or more seconds")
-        if not 1 <= self.factor < math.inf:  # also refuses NaN
+        for delay_s in (self.first_delay_s, self.max_delay_s):
+            if not 0 <= delay_s < math.inf:  # also refuses NaN
+                raise ArgumentError(
+                    f"a delay between attempts is {delay_s}; use a number of seconds, 0 or more"
+                )
+        if not 1 <= self.factor < math.inf:
             raise ArgumentError(f"factor is {self.factor}; use 1 or more")
+        if self.backoff not in get_args(Backoff):
+            raise ArgumentError(f"backoff is {self.backoff!r}; use {', '.join(get_args(Backoff))}")
 
     def is_last(self, attempt: int) -> bool:
         """Whether no attempt follows this one (the first is 1)."""
         return attempt >= self.max_attempts
 
-    def delay_s(self, attempt: int) -> int:
-        """Whole seconds to wait after this attempt (the first is 1) failed."""
-        # Past the cap the power only overflows.
-        delay = float(self.first_delay_s)
-        for _ in range(attempt - 1):
-            delay *= self.factor
-            if delay >= self.max_delay_s:
-                break
-        return int(min(delay, self.max_delay_s))
+    def delay_s(self, attempt: int) -> float:
+        """Seconds to wait after this attempt (the first is 1) failed."""
+        delay_s = min(self._growth(attempt) * self.first_delay_s, self.max_delay_s)
+        # Jitter spreads retries out, it keeps no secret.
+        return delay_s * (1 - random.random() / 2) if self.jitter else delay_s  # noqa: S311
+
+    def _growth(self, attempt: int) -> float:
+        if self.backoff == "constant":
+            return 1.0
+        if self.backoff == "linear":
+            return float(attempt)
+        try:
+            return self.factor ** (attempt - 1)
+        except OverflowError:  # far beyond any cap, and so it must stay where the first delay is 0
+            return math.inf if self.first_delay_s else 0.0

@@ -1,4 +1,4 @@
-"""What one thread or task waits on for a queue: told by a listener, or by the time of its next poll."""
+"""What one thread or task waits on for a queue or a log: told by a listener, or by the time of its next poll."""
 
 from __future__ import annotations
 
@@ -7,27 +7,37 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Protocol, Self
+
+from pgsluice.worker.signs import Place
 
 _STOP_POLL_S = 0.1
+
+
+class Teller(Protocol):
+    """What a subscription needs of its listener."""
+
+    def is_reliable(self, place: Place) -> bool:
+        """Whether what there is to read in a place is sure to be heard of."""
+        ...
+
+    def fallback_poll_s(self) -> float:
+        """Seconds between two polls of one who waits, while notifications arrive."""
+        ...
+
+    def remove(self, subscription: Any) -> None:
+        """Wake this one no more."""
+        ...
 
 
 class _Waiting:
     """How long to wait, and how to end it."""
 
     def __init__(
-        self,
-        queue_name: str,
-        is_reliable: Callable[[str], bool],
-        fallback_poll_s: float,
-        remove: Callable[[Any], None],
-        woken: threading.Event | asyncio.Event,
+        self, place: Place, listener: Teller, woken: threading.Event | asyncio.Event
     ) -> None:
-        self.queue_name = queue_name
-        self._is_reliable = is_reliable
-        self._fallback_poll_s = fallback_poll_s
-        self._remove = remove
+        self.place = place
+        self._listener = listener
         self._woken = woken
 
     def __enter__(self) -> Self:
@@ -36,19 +46,25 @@ class _Waiting:
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
+    @property
+    def is_reliable(self) -> bool:
+        """Whether what there is to read is sure to be heard of."""
+        return self._listener.is_reliable(self.place)
+
     def close(self) -> None:
         """Let the listener no longer listen for this one."""
-        self._remove(self)
+        self._listener.remove(self)
 
     def wake(self) -> None:
         """End the wait of now, or the next one."""
         self._woken.set()
 
-    def _interval_s(self, poll_interval_s: float) -> float:
-        if not self._is_reliable(self.queue_name):
+    def interval_s(self, poll_interval_s: float) -> float:
+        """Seconds until the next look, if nothing is heard: as given, or the listener's when it can be relied on."""
+        if not self.is_reliable:
             return poll_interval_s
         # Not all who wait at the same moment.
-        return max(poll_interval_s, self._fallback_poll_s * random.uniform(0.75, 1.0))  # noqa: S311
+        return max(poll_interval_s, self._listener.fallback_poll_s() * random.uniform(1.0, 1.25))  # noqa: S311
 
 
 class Subscription(_Waiting):
@@ -67,7 +83,7 @@ class Subscription(_Waiting):
         Returns:
             Whether the listener said so; False when it is only time for a look, or for stopping.
         """
-        end_s = time.monotonic() + self._interval_s(poll_interval_s)
+        end_s = time.monotonic() + self.interval_s(poll_interval_s)
         while stop is None or not stop.is_set():
             rest_s = end_s - time.monotonic()
             if self._woken.wait(max(0.0, rest_s if stop is None else min(rest_s, _STOP_POLL_S))):
@@ -93,9 +109,14 @@ class AsyncSubscription(_Waiting):
         Returns:
             Whether the listener said so; False when it is only time for a look.
         """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._interval_s(poll_interval_s)):
-                await self._woken.wait()
+        return await self.heard(self.interval_s(poll_interval_s))
+
+    async def heard(self, timeout_s: float) -> bool:
+        """Wait for so many seconds at most; return whether the listener said that there may be something."""
+        if not self._woken.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._woken.wait()
         is_woken = self._woken.is_set()
         self._woken.clear()
         return is_woken

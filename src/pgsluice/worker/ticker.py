@@ -10,6 +10,8 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client import EventLog, LogTick
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls.listeners import ticker_sign
 from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
 from pgsluice.worker._sync.lease import leased
 from pgsluice.worker.pause import next_delay_s
@@ -36,6 +38,7 @@ class Ticker:
         *,
         period_min_s: float = 0.01,
         period_max_s: float = 1.0,
+        heartbeat_s: float = 5.0,
     ) -> None:
         """Prepare a ticker.
 
@@ -45,13 +48,18 @@ class Ticker:
                 waits for its tick.
             period_max_s: Seconds between two looks when none has arrived for long: for so long, at most, the first
                 event after a pause waits.
+            heartbeat_s: Seconds between two signs of life, more than 0. Not more than the `heartbeat_s` of the
+                listeners: those who hear none poll.
         """
         if not 0 < period_min_s <= period_max_s:
             raise ArgumentError(
                 f"period_min_s is {period_min_s} and period_max_s {period_max_s}; use more than 0 seconds, and the "
                 "first not above the second"
             )
+        if not heartbeat_s > 0:
+            raise ArgumentError(f"heartbeat_s is {heartbeat_s}; use more than 0 seconds")
         self._pool = pool
+        self._heartbeat_s = heartbeat_s
         self._period_min_s = period_min_s
         self._period_max_s = period_max_s
         self._period_s = period_min_s
@@ -75,10 +83,15 @@ class Ticker:
                 # One session: it remembers of which logs everything is ticked.
                 with leased(self._pool) as connection:
                     log = EventLog(connection)
+                    sign_at_s = 0.0
                     while not stop.is_set():
                         self._adapt(log.tick())
                         delay_s = 0.0
+                        if time.monotonic() >= sign_at_s:
+                            sign_at_s = time.monotonic() + self._heartbeat_s
+                            Runner(connection).run(ticker_sign())
                         self._wait(log, stop)
+                    Runner(connection).run(ticker_sign(is_gone=True))
             except (ConnectionFailedError, RetryableError) as error:
                 delay_s = next_delay_s(delay_s)
                 _log.warning("ticker: %s; again in %.1f s", error, delay_s)

@@ -14,6 +14,7 @@ from pgsluice.client._async.claims import AsyncClaims
 from pgsluice.client._async.groups import AsyncGroupReaders
 from pgsluice.client._async.limits import AsyncLimits
 from pgsluice.client._async.partitions import AsyncPartitions
+from pgsluice.client._async.retries import AsyncRetries
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._async.topics import AsyncTopics
 from pgsluice.client.calls import deduplication, notify, pgmq
@@ -26,7 +27,13 @@ from pgsluice.client.records import (
 
 
 class AsyncWorkQueue(
-    AsyncArchives, AsyncClaims, AsyncGroupReaders, AsyncLimits, AsyncPartitions, AsyncTopics
+    AsyncArchives,
+    AsyncClaims,
+    AsyncGroupReaders,
+    AsyncLimits,
+    AsyncPartitions,
+    AsyncRetries,
+    AsyncTopics,
 ):
     """Send, claim and acknowledge messages of work queues.
 

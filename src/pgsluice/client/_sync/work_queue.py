@@ -15,6 +15,7 @@ from pgsluice.client._sync.claims import Claims
 from pgsluice.client._sync.groups import GroupReaders
 from pgsluice.client._sync.limits import Limits
 from pgsluice.client._sync.partitions import Partitions
+from pgsluice.client._sync.retries import Retries
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client._sync.topics import Topics
 from pgsluice.client.calls import deduplication, notify, pgmq
@@ -26,7 +27,15 @@ from pgsluice.client.records import (
 )
 
 
-class WorkQueue(Archives, Claims, GroupReaders, Limits, Partitions, Topics):
+class WorkQueue(
+    Archives,
+    Claims,
+    GroupReaders,
+    Limits,
+    Partitions,
+    Retries,
+    Topics,
+):
     """Send, claim and acknowledge messages of work queues.
 
     Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that

@@ -47,6 +47,15 @@ class Call(Generic[Result]):
 Steps = Generator[Call[Any], Any, Result]
 
 
+def no_change(result: Result) -> Call[Result]:
+    """A call that asks nothing and changes nothing, for tests of what runs calls.
+
+    Args:
+        result: What it returns.
+    """
+    return Call("select", (), lambda _rows: result)
+
+
 def require_storable(text: str) -> None:
     """Refuse text that PostgreSQL cannot take.
 
@@ -65,6 +74,11 @@ def is_storable(text: str) -> bool:
         return b"\x00" not in text.encode("utf-8")
     except UnicodeEncodeError:
         return False
+
+
+def storable(text: str) -> str:
+    """A text that may quote anything, as an error does, with what PostgreSQL cannot store written out."""
+    return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def scalar(rows: Sequence[tuple[Any, ...]]) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, LiteralString, NamedTuple
 
 from pgsluice.client.calls.call import Call, nothing, record, scalar
 
@@ -38,6 +39,20 @@ class Ends(NamedTuple):
     last_due_s: float | None
 
 
+class Ping(NamedTuple):
+    """What a listener learns of itself: its own channel, and how long ago a notifier looked, seconds; None: never."""
+
+    channel: str
+    notifier_age_s: float | None
+
+
+class Due(NamedTuple):
+    """When time brings something next, and the time at which that was asked, by the server's clock; None: never."""
+
+    due_at: datetime | None
+    asked_at: datetime
+
+
 class Look(NamedTuple):
     """What is in a queue, when more becomes due (None after a look from a bound on), and what it cost to find out."""
 
@@ -61,6 +76,35 @@ def notify_channel(queue_name: str) -> Call[str]:
 
 def notifier_age() -> Call[float | None]:
     return Call("select extract(epoch from sluice.notifier_age())::float8", (), scalar)
+
+
+def ping_listener() -> Call[Ping]:
+    # As for notifier_wake.
+    sql: LiteralString = (
+        "select ping.channel, extract(epoch from ping.notifier_age)::float8 "
+        "from pg_catalog.set_config('synchronous_commit', 'off', true), sluice.ping_listener() as ping"
+    )
+    return Call(sql, (), lambda rows: Ping(*rows[0]))
+
+
+def backend_pid() -> Call[int]:
+    return Call("select pg_catalog.pg_backend_pid()", (), scalar)
+
+
+def next_due(queue_name: str, after: datetime | None) -> Call[Due]:
+    sql: LiteralString = (
+        "select due, pg_catalog.clock_timestamp() "
+        "from sluice.next_due(%s::text, %s::timestamptz) as due"
+    )
+    return Call(sql, (queue_name, after), _due, queue_name)
+
+
+def next_group_due(queue_name: str, group_name: str, after: datetime | None) -> Call[Due]:
+    sql: LiteralString = (
+        "select due, pg_catalog.clock_timestamp() "
+        "from sluice.next_group_due(%s::text, %s::text, %s::timestamptz) as due"
+    )
+    return Call(sql, (queue_name, group_name, after), _due)
 
 
 def notifier_queues() -> Call[list[QueueIds]]:
@@ -97,6 +141,20 @@ def notifier_look(
     )
 
 
+def notifier_resign(notifier: int) -> Call[bool]:
+    return Call("select sluice.notifier_resign(%s::integer)", (notifier,), scalar)
+
+
+def ticker_sign(*, is_gone: bool = False) -> Call[None]:
+    return Call(
+        "select sluice.ticker_sign(%s::boolean)",
+        (is_gone,),
+        nothing,
+        own_transaction_sql="select sluice.ticker_sign(%s::boolean) "
+        "from pg_catalog.set_config('synchronous_commit', 'off', true)",
+    )
+
+
 def notifier_wake(queue_names: Sequence[str], *, heartbeat: bool) -> Call[int]:
     # What a crash loses of it is gone anyway: every listener of a server that crashed connects anew.
     return Call(
@@ -106,3 +164,7 @@ def notifier_wake(queue_names: Sequence[str], *, heartbeat: bool) -> Call[int]:
         own_transaction_sql="select sluice.notifier_wake(%s::text[], %s::boolean) "
         "from pg_catalog.set_config('synchronous_commit', 'off', true)",
     )
+
+
+def _due(rows: Sequence[tuple[Any, ...]]) -> Due:
+    return Due(*rows[0])

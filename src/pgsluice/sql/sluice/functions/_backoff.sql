@@ -1,23 +1,40 @@
-create or replace function sluice._backoff(i_group sluice.share_group, i_attempts integer)
+create or replace function sluice._backoff(
+    i_backoff text, i_base interval, i_cap interval, i_jitter boolean, i_attempts integer
+)
 returns interval
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_times double precision := case i_group.backoff
+    v_times double precision := case i_backoff
         when 'constant' then 1
         when 'linear' then i_attempts
         when 'exponential' then power(2, least(i_attempts - 1, 100))
     end;
-    v_pause interval := i_group.backoff_cap;
+    v_pause interval := i_cap;
 begin
     -- Compared before it is multiplied, which an interval may not hold.
-    if v_times * extract(epoch from i_group.backoff_base) < extract(epoch from i_group.backoff_cap) then
-        v_pause := i_group.backoff_base * v_times;
+    if v_times * extract(epoch from i_base) < extract(epoch from i_cap) then
+        v_pause := i_base * v_times;
     end if;
     -- Between half of it and all of it, so that what failed together does not come back together.
-    return case when i_group.backoff_jitter then v_pause * (1 - random() / 2) else v_pause end;
+    return case when i_jitter then v_pause * (1 - random() / 2) else v_pause end;
 end;
+$$;
+
+comment on function sluice._backoff(text, interval, interval, boolean, integer) is
+    'The pause after so many attempts, 1 or more.';
+revoke execute on function sluice._backoff(text, interval, interval, boolean, integer) from public;
+grant execute on function sluice._backoff(text, interval, interval, boolean, integer) to pgq_admin, sluice_admin, sluice_reader;
+
+create or replace function sluice._backoff(i_group sluice.share_group, i_attempts integer)
+returns interval
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select sluice._backoff(
+        i_group.backoff, i_group.backoff_base, i_group.backoff_cap, i_group.backoff_jitter, i_attempts
+    );
 $$;
 
 comment on function sluice._backoff(sluice.share_group, integer) is

@@ -12,6 +12,6 @@ end;
 $$;
 
 comment on function sluice.notifier_age() is
-    'How long ago a notifier last looked; null when none has since the server''s last crash.';
+    'How long ago a notifier last looked; null when the last one has left, or none has looked since the server''s last crash.';
 revoke execute on function sluice.notifier_age() from public;
 grant execute on function sluice.notifier_age() to sluice_admin, sluice_reader, sluice_monitor;

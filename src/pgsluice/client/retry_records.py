@@ -1,0 +1,89 @@
+"""What the clients take and return about attempts of work-queue messages: frozen records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from pgsluice.client.records import Message
+
+Backoff = Literal["constant", "linear", "exponential"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When messages of a queue that failed are tried again, and when they are given up.
+
+    Attributes:
+        max_attempts: Attempts after which a message goes to the dead letters, 1 or more.
+        backoff: How the pauses grow: `constant`; `linear`, once, twice, three times; `exponential`, once, twice, four
+            times the first.
+        backoff_base: The pause after the first attempt.
+        backoff_max: The longest pause.
+        backoff_jitter: Whether each pause is between half of it and all of it, at random.
+        is_default: The queue has no policy of its own.
+    """
+
+    queue_name: str
+    max_attempts: int
+    backoff: Backoff
+    backoff_base: timedelta
+    backoff_max: timedelta
+    backoff_jitter: bool
+    is_default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BegunAttempt:
+    """What `begin_attempts` says of a claim.
+
+    Attributes:
+        msg_id: The message.
+        attempt: The number of the attempt, the first is 1; when it is dead, how many there were; None: lost.
+        outcome: `begun`; `dead`: all its attempts were begun and nobody answered, now it is a dead letter; `lost`:
+            the claim is over.
+    """
+
+    msg_id: int
+    attempt: int | None
+    outcome: Literal["begun", "dead", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedMessage:
+    """A claimed message whose handler failed.
+
+    Attributes:
+        message: As the claim returned it.
+        delay_s: Seconds until it is tried again, 0 or more; None: as the policy says.
+        reject: It is not to be tried again.
+        reason: Why, in a few words.
+        error_type: What kind of error: the name of an exception, or a word like `timeout`.
+        error: What the error says.
+        trace: Its traceback.
+    """
+
+    message: Message
+    delay_s: float | None = None
+    reject: bool = False
+    reason: str | None = None
+    error_type: str | None = None
+    error: str | None = None
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureOutcome:
+    """What became of a message whose handler failed.
+
+    Attributes:
+        msg_id: The message.
+        outcome: `retry`: it comes again; `dead`: it is a dead letter; `stale`: somebody has claimed it since, or it was
+            handed back; `gone`: it is not in the queue any more. After a lost reply: what the first call did.
+        attempt: The number of the attempt that failed, or None when it is stale or gone.
+    """
+
+    msg_id: int
+    outcome: Literal["retry", "dead", "stale", "gone"]
+    attempt: int | None

@@ -1,0 +1,34 @@
+create or replace function sluice._complete_retry_policy(i_policy sluice.retry_policy)
+returns sluice.retry_policy
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_policy sluice.retry_policy := i_policy;
+    v_wrong text;
+begin
+    v_policy.max_attempts := coalesce(v_policy.max_attempts, 5);
+    v_policy.backoff := coalesce(v_policy.backoff, 'exponential');
+    v_policy.backoff_base := coalesce(v_policy.backoff_base, '1 second');
+    v_policy.backoff_max := coalesce(v_policy.backoff_max, '5 minutes');
+    v_policy.backoff_jitter := coalesce(v_policy.backoff_jitter, true);
+    v_wrong := case
+        when v_policy.max_attempts < 1 then format('max_attempts %s', v_policy.max_attempts)
+        when v_policy.backoff not in ('constant', 'linear', 'exponential') then format('a backoff %L', v_policy.backoff)
+        when v_policy.backoff_base not between '0' and '100 years' then format('a backoff_base of %s', v_policy.backoff_base)
+        when v_policy.backoff_max not between '0' and '100 years' then format('a backoff_max of %s', v_policy.backoff_max)
+    end;
+    if v_wrong is not null then
+        raise exception using
+            errcode = '22023',
+            message = format('a retry policy cannot have %s', v_wrong),
+            hint = 'max_attempts 1 or more; backoff constant, linear or exponential; no time below 0 or over 100 years';
+    end if;
+    return v_policy;
+end;
+$$;
+
+comment on function sluice._complete_retry_policy(sluice.retry_policy) is
+    'A retry policy with the defaults for what is null; an error when it could not be followed.';
+revoke execute on function sluice._complete_retry_policy(sluice.retry_policy) from public;
+grant execute on function sluice._complete_retry_policy(sluice.retry_policy) to sluice_admin, sluice_monitor, sluice_reader;

@@ -1,0 +1,89 @@
+/*
+ * What time brings to a share group: events that come again, leases that end, delayed events of the log. What was acknowledged since the last
+ * claim is read by the next one; as long as some of it is unread, the answer is now.
+ *
+ * Where many leases or delayed events come before the one in question, the answer is a time by which to ask again.
+ */
+create or replace function sluice.next_group_due(queue_name text, group_name text, after timestamptz default null)
+returns timestamptz
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    v_looks_max constant integer := 1000;
+    v_looks integer := 0;
+    v_after constant timestamptz := coalesce(after, clock_timestamp());
+    v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_claim constant sluice.claim := sluice._last_claim(v_group.group_id);
+    v_pass constant pgq.retry_pass := pgq._last_retry_pass();
+    v_lease record;
+    v_again timestamptz;
+    v_lease_until timestamptz;
+    v_delayed timestamptz;
+begin
+    perform
+    from sluice.outcome as o
+    where o.group_id = v_group.group_id
+      and o.is_mail
+      and o.outcome_txid >= pg_snapshot_xmin(v_claim.mail_snapshot)
+      and not pg_visible_in_snapshot(o.outcome_txid, v_claim.mail_snapshot)
+    limit 1;
+    if found then
+        return clock_timestamp();
+    end if;
+
+    select r.due_at
+    into v_again
+    from sluice.redelivery as r
+    where r.group_id = v_group.group_id
+      and (r.due_at, r.redelivery_id) > (v_claim.upto_due, v_claim.upto_redelivery)
+      and r.due_at > v_after
+    order by r.due_at, r.redelivery_id
+    limit 1;
+
+    for v_lease in
+        select c.lease_until,
+            c.events + c.redeliveries > (
+                select coalesce(sum(o.events), 0)
+                from sluice.outcome as o
+                where o.group_id = c.group_id and o.claim_id = c.claim_id
+            ) as is_open
+        from sluice.claim as c
+        where c.group_id = v_group.group_id
+          and (c.lease_until, c.claim_id) > (v_claim.lapsed_until, v_claim.lapsed_claim)
+          and c.lease_until > v_after
+        order by c.lease_until, c.claim_id
+        limit v_looks_max
+    loop
+        v_looks := v_looks + 1;
+        if v_lease.is_open or v_looks = v_looks_max then
+            v_lease_until := v_lease.lease_until;
+            exit;
+        end if;
+    end loop;
+
+    select coalesce(
+            min(e.ev_retry_after) filter (where e.ev_queue = v_group.queue_id and (e.ev_owner is null or e.ev_owner = v_group.owner)),
+            case when count(*) = v_looks_max then max(e.ev_retry_after) end
+        )
+    into v_delayed
+    from (
+        select d.ev_queue, d.ev_owner, d.ev_retry_after
+        from pgq.retry_entry as d
+        where (d.ev_retry_after, d.entry_id) > (v_pass.pass_time, v_pass.pass_entry)
+          and d.ev_retry_after > v_after
+        order by d.ev_retry_after, d.entry_id
+        limit v_looks_max
+    ) as e;
+    return least(v_again, v_lease_until, v_delayed);
+end;
+$$;
+
+comment on function sluice.next_group_due(text, text, timestamptz) is
+    'When a claim of a share group may next find something after a time (null: now) that no new event brings: one that comes again, a lease that ends, a delayed event; null when there is none.';
+revoke execute on function sluice.next_group_due(text, text, timestamptz) from public;
+grant execute on function sluice.next_group_due(text, text, timestamptz) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,0 +1,42 @@
+-- Reads: pgmq.meta. Writes: sluice.retry_policy.
+create or replace function sluice.set_retry_policy(
+    queue_name text,
+    max_attempts integer default 5,
+    backoff text default 'exponential',
+    backoff_base interval default '1 second',
+    backoff_max interval default '5 minutes',
+    backoff_jitter boolean default true
+)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_policy sluice.retry_policy;
+begin
+    v_policy.queue_name := sluice._registered_name(queue_name);
+    v_policy.max_attempts := max_attempts;
+    v_policy.backoff := backoff;
+    v_policy.backoff_base := backoff_base;
+    v_policy.backoff_max := backoff_max;
+    v_policy.backoff_jitter := backoff_jitter;
+    v_policy := sluice._complete_retry_policy(v_policy);
+
+    insert into sluice.retry_policy as p (queue_name, max_attempts, backoff, backoff_base, backoff_max, backoff_jitter)
+    values (
+        v_policy.queue_name, v_policy.max_attempts, v_policy.backoff, v_policy.backoff_base, v_policy.backoff_max,
+        v_policy.backoff_jitter
+    )
+    on conflict on constraint retry_policy_pkey do update
+    set max_attempts = excluded.max_attempts,
+        backoff = excluded.backoff,
+        backoff_base = excluded.backoff_base,
+        backoff_max = excluded.backoff_max,
+        backoff_jitter = excluded.backoff_jitter;
+end;
+$$;
+
+comment on function sluice.set_retry_policy(text, integer, text, interval, interval, boolean) is
+    'Say how often messages of a queue are tried, and how long the pauses are; null stands for the default. It counts from the next failure on.';
+revoke execute on function sluice.set_retry_policy(text, integer, text, interval, interval, boolean) from public;
+grant execute on function sluice.set_retry_policy(text, integer, text, interval, interval, boolean) to sluice_admin;

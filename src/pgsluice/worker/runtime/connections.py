@@ -1,0 +1,134 @@
+"""The connections of a worker: a few for the engine itself, and others for its handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, Connection
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+# The engine rather hears soon that there is no connection, and asks again: the pool's own attempts are twice as far
+# apart each time, and a server that is back would wait for the next.
+_ENGINE_WAIT_S = 2.0
+_RECONNECT_S = 1.0
+_CONNECT_S = 5
+# A statement of the engine's own takes milliseconds. One without an answer for so long has lost its server, which
+# neither TCP nor a pooler between may ever say.
+_ANSWER_S = 15.0
+
+
+def shut_down(descriptor: int) -> None:
+    """End a connection from outside: whoever waits on it finds it closed, and so does the server."""
+    with socket.socket(fileno=os.dup(descriptor)) as copy:
+        copy.shutdown(socket.SHUT_RDWR)
+
+
+class EngineConnection(AsyncConnection[Any]):
+    """A connection that is given up when the server does not answer."""
+
+    async def wait(self, *args: Any, **kwargs: Any) -> Any:
+        """As psycopg waits; but a cancelled wait would also wait for the server, which is why its end is forced."""
+        watch = asyncio.get_running_loop().call_later(_ANSWER_S, self._give_up)
+        try:
+            return await super().wait(*args, **kwargs)
+        finally:
+            watch.cancel()
+
+    def _give_up(self) -> None:
+        with contextlib.suppress(OSError, psycopg.Error):  # it is closed already
+            shut_down(self.fileno())
+
+
+class Connections:
+    """Two pools, so that handlers that use all their connections keep no heartbeat and no acknowledgement waiting.
+
+    Attributes:
+        engine: For claims, heartbeats and acknowledgements.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        engine_size: int,
+        handlers_size: int,
+        handlers: AsyncConnectionPool[Any] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        """Prepare them; `open` opens them, and nothing is connected before it is needed.
+
+        Args:
+            conninfo: Where to connect.
+            engine_size: The most connections of the engine, 1 or more.
+            handlers_size: The most connections of the handlers, 1 or more; those in threads have as many again.
+            handlers: A pool of the caller's for `async def` handlers instead. It stays open.
+            options: For every connection, as `psycopg.connect` takes them.
+        """
+        self._conninfo = conninfo
+        self._options = {"connect_timeout": _CONNECT_S, **(options or {})}
+        self._handlers_size = handlers_size
+        self.engine = AsyncConnectionPool[EngineConnection](
+            conninfo,
+            connection_class=EngineConnection,
+            min_size=0,
+            max_size=engine_size,
+            kwargs={**self._options, "autocommit": True},
+            timeout=_ENGINE_WAIT_S,
+            reconnect_timeout=_RECONNECT_S,
+            open=False,
+            name="engine",
+        )
+        self._is_own = handlers is None
+        self._handlers = handlers or AsyncConnectionPool[AsyncConnection[Any]](
+            conninfo,
+            min_size=0,
+            max_size=handlers_size,
+            kwargs=self._options,
+            reconnect_timeout=_RECONNECT_S,
+            open=False,
+            name="handlers",
+        )
+        self._sync: ConnectionPool[Connection[Any]] | None = None
+        self._lock = threading.Lock()
+
+    async def open(self) -> None:
+        """Open the pools; they connect when somebody asks."""
+        await self.engine.open()
+        if self._is_own:
+            await self._handlers.open()
+
+    async def close(self) -> None:
+        """Close the pools that are ours; connections that are lent are closed when they come back."""
+        await self.engine.close()
+        if self._is_own:
+            await self._handlers.close()
+        with self._lock:
+            sync, self._sync = self._sync, None
+        if sync is not None:
+            sync.close(timeout=0)  # a thread that hangs keeps its connection
+
+    def lend(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        """A connection for an `async def` handler; committed at the end, rolled back after an exception."""
+        return self._handlers.connection()
+
+    def lend_sync(self) -> AbstractContextManager[Connection[Any]]:
+        """A connection for a handler in a thread."""
+        with self._lock:
+            if self._sync is None:
+                self._sync = ConnectionPool[Connection[Any]](
+                    self._conninfo,
+                    min_size=0,
+                    max_size=self._handlers_size,
+                    kwargs=self._options,
+                    reconnect_timeout=_RECONNECT_S,
+                    open=True,
+                    name="threads",
+                )
+            return self._sync.connection()

@@ -1,0 +1,327 @@
+"""What a handler knows of its message, and may do about it while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import AsyncGenerator, Generator, MutableMapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, Connection
+
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import Call, inbox
+from pgsluice.errors import HandlerError, LeaseLostError
+from pgsluice.worker.answer import Done
+from pgsluice.worker.handler import HandlerSpec
+from pgsluice.worker.runtime.connections import Connections, shut_down
+from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
+from pgsluice.worker.runtime.source import Source
+
+_HEARTBEAT_S = 30.0
+ONCE_KEPT = timedelta(days=7)
+
+
+class Known:
+    """What is the same for every handler.
+
+    Attributes:
+        lost: Set when the claim is over: another worker may have begun. An `async def` is cancelled then; a `def` in a
+            thread cannot be, and should look here when it runs for long.
+        deadline_s: When `timeout_s` is over, on `time.monotonic`; None without one.
+    """
+
+    def __init__(
+        self,
+        spec: HandlerSpec,
+        delivery: Delivery,
+        source: Source | None,
+        connections: Connections | None,
+    ) -> None:
+        self._spec = spec
+        self._delivery = delivery
+        self._source = source
+        self._connections = connections
+        self.lost = threading.Event()
+        self.deadline_s = None if spec.timeout_s is None else time.monotonic() + spec.timeout_s
+        self._log: logging.LoggerAdapter[logging.Logger] | None = None
+        # Whether the handler's transaction says what becomes of the message: the engine keeps its hands off it.
+        self.is_acknowledging = False
+        self.is_acknowledged = False
+
+    @property
+    def handler(self) -> str:
+        """The name of the handler."""
+        return self._spec.name
+
+    @property
+    def source(self) -> str:
+        """Where the message is from, for people: `queue mail`, `group mailers of log orders`."""
+        return self._delivery.source_name
+
+    @property
+    def message_id(self) -> int:
+        """`msg_id` of a message, `ev_id` of an event."""
+        return self._delivery.message_id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt; the first is 1."""
+        return self._delivery.attempt
+
+    @property
+    def headers(self) -> dict[str, Any]:
+        """The headers of a message; `ev_type` and `ev_extra1` to `ev_extra4` of an event, those not null."""
+        return self._delivery.headers
+
+    @property
+    def key(self) -> str | None:
+        """What it is kept in order by, or None."""
+        return self._delivery.key
+
+    @property
+    def sent_at(self) -> datetime:
+        """When it was sent, by the server's clock."""
+        return self._delivery.sent_at
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that says which handler, message and attempt; never the payload."""
+        if self._log is None:
+            self._log = _Adapter(
+                logging.getLogger(f"pgsluice.worker.handlers.{self._spec.name}"),
+                {
+                    "handler": self.handler,
+                    "source": self.source,
+                    "message_id": self.message_id,
+                    "attempt": self.attempt,
+                },
+            )
+        return self._log
+
+    @property
+    def delivery(self) -> Delivery:
+        """The message as the runtime has it."""
+        return self._delivery
+
+    def _acknowledgement(self) -> Call[Settled]:
+        if self.is_acknowledged:
+            raise HandlerError(
+                "the message is acknowledged already; a handler has one transaction of this kind"
+            )
+        if self._source is None or self._connections is None:
+            raise HandlerError(
+                "a handler in a process of its own has no connection of the worker; run it in a thread"
+            )
+        return self._source.settling(Settlement(self._delivery, Done()))
+
+    def _check(self, settled: Settled | None = None) -> None:
+        """Refuse to go on without the claim."""
+        if settled is not None and settled.result == "lost":
+            self.lost.set()
+        if self.lost.is_set():
+            raise LeaseLostError(
+                f"the claim of message {self.message_id} of {self.source} is over: another worker may have begun; "
+                "what was written in its transaction is rolled back"
+            )
+
+
+class Context(Known):
+    """What an `async def` handler may do while it runs."""
+
+    _connection: AsyncConnection[Any] | None = None
+
+    async def heartbeat(self) -> None:
+        """Extend the claim now. The worker does so by itself; this also tells whether it still holds.
+
+        Raises:
+            LeaseLostError: The claim is over.
+        """
+        if self._source is not None and not self.is_acknowledging:
+            lost = await self._source.extend([self._delivery], self._spec.lease_s)
+            if lost:
+                self.lost.set()
+        self._check()
+
+    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        """A connection in a transaction that also acknowledges the message: what is written in it has an exactly-once
+        effect, although delivery is at least once. In mode `transaction` it is the one that the handler runs in.
+
+        Raises:
+            LeaseLostError: The claim is over; everything is rolled back.
+        """
+        return self._within() if self._connection is not None else self._transaction()
+
+    @contextlib.asynccontextmanager
+    async def _within(self) -> AsyncGenerator[AsyncConnection[Any]]:
+        assert self._connection is not None  # noqa: S101 - looked at by the only caller
+        async with self._connection.transaction():
+            yield self._connection
+
+    @contextlib.asynccontextmanager
+    async def _transaction(self, *, is_first: bool = False) -> AsyncGenerator[AsyncConnection[Any]]:
+        call = self._acknowledgement()
+        assert self._connections is not None  # noqa: S101 - else there was no call
+        try:
+            async with self._connections.lend() as connection, connection.transaction():
+                if is_first:
+                    await self._acknowledge(connection, call)
+                self._connection = connection
+                try:
+                    yield connection
+                finally:
+                    self._connection = None
+                self._check()
+                if not is_first:
+                    await self._acknowledge(connection, call)
+            self.is_acknowledged = True
+        finally:
+            self.is_acknowledging = False
+
+    async def _acknowledge(self, connection: AsyncConnection[Any], call: Call[Settled]) -> None:
+        self.is_acknowledging = True
+        try:
+            settled = await AsyncRunner(connection).run(call)
+        except LeaseLostError:
+            self.lost.set()
+            raise
+        self._check(settled)
+
+    async def once(self, key: str, *, keep: timedelta = ONCE_KEPT) -> bool:
+        """Note in the transaction of `transaction()` that this handler did something; whether that was the first time.
+
+        Args:
+            key: Names what is done once, such as the id of an order, whatever message asks for it.
+            keep: For how long it is remembered.
+
+        Raises:
+            HandlerError: No transaction is open.
+        """
+        if self._connection is None:
+            raise HandlerError("once() needs the transaction; call it within context.transaction()")
+        return await AsyncRunner(self._connection).run(inbox.once(self.handler, key, keep))
+
+    def holding(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        """As `transaction`, with the acknowledgement first, so that its row is locked from the start to the end."""
+        return self._transaction(is_first=True)
+
+
+class SyncContext(Known):
+    """What a `def` handler may do while it runs, in its thread."""
+
+    _connection: Connection[Any] | None = None
+
+    def __init__(
+        self,
+        spec: HandlerSpec,
+        delivery: Delivery,
+        source: Source | None,
+        connections: Connections | None,
+    ) -> None:
+        super().__init__(spec, delivery, source, connections)
+        self._loop = None if source is None else asyncio.get_running_loop()
+
+    def heartbeat(self) -> None:
+        """Extend the claim now. The worker does so by itself; this also tells whether it still holds.
+
+        Raises:
+            LeaseLostError: The claim is over.
+        """
+        if self._source is not None and self._loop is not None and not self.is_acknowledging:
+            extension = self._source.extend([self._delivery], self._spec.lease_s)
+            beat = asyncio.run_coroutine_threadsafe(_of(extension), self._loop)
+            if beat.result(_HEARTBEAT_S):
+                self.lost.set()
+        self._check()
+
+    def transaction(self) -> AbstractContextManager[Connection[Any]]:
+        """A connection in a transaction that also acknowledges the message: what is written in it has an exactly-once
+        effect, although delivery is at least once. In mode `transaction` it is the one that the handler runs in.
+
+        Raises:
+            LeaseLostError: The claim is over; everything is rolled back.
+        """
+        return self._within() if self._connection is not None else self._transaction()
+
+    @contextlib.contextmanager
+    def _within(self) -> Generator[Connection[Any]]:
+        assert self._connection is not None  # noqa: S101 - looked at by the only caller
+        with self._connection.transaction():
+            yield self._connection
+
+    @contextlib.contextmanager
+    def _transaction(self, *, is_first: bool = False) -> Generator[Connection[Any]]:
+        call = self._acknowledgement()
+        assert self._connections is not None  # noqa: S101 - else there was no call
+        try:
+            with self._connections.lend_sync() as connection, connection.transaction():
+                if is_first:
+                    self._acknowledge(connection, call)
+                self._connection = connection
+                try:
+                    yield connection
+                finally:
+                    self._connection = None
+                self._check()
+                if not is_first:
+                    self._acknowledge(connection, call)
+            self.is_acknowledged = True
+        finally:
+            self.is_acknowledging = False
+
+    def _acknowledge(self, connection: Connection[Any], call: Call[Settled]) -> None:
+        self.is_acknowledging = True
+        try:
+            settled = Runner(connection).run(call)
+        except LeaseLostError:
+            self.lost.set()
+            raise
+        self._check(settled)
+
+    def once(self, key: str, *, keep: timedelta = ONCE_KEPT) -> bool:
+        """Note in the transaction of `transaction()` that this handler did something; whether that was the first time.
+
+        Args:
+            key: Names what is done once, such as the id of an order, whatever message asks for it.
+            keep: For how long it is remembered.
+
+        Raises:
+            HandlerError: No transaction is open.
+        """
+        if self._connection is None:
+            raise HandlerError("once() needs the transaction; call it within context.transaction()")
+        return Runner(self._connection).run(inbox.once(self.handler, key, keep))
+
+    def holding(self) -> AbstractContextManager[Connection[Any]]:
+        """As `transaction`, with the acknowledgement first, so that its row is locked from the start to the end."""
+        return self._transaction(is_first=True)
+
+    def abandon(self) -> None:
+        """Let a thread that cannot be stopped do no more: its transaction is rolled back by the server.
+
+        The connection belongs to the thread, and to close it from another is not safe; its socket can be shut down.
+        """
+        self.lost.set()
+        connection = self._connection
+        if connection is not None:
+            with contextlib.suppress(OSError, psycopg.Error):  # it is closed already
+                shut_down(connection.fileno())
+
+
+async def _of(awaitable: Any) -> Any:
+    return await awaitable
+
+
+class _Adapter(logging.LoggerAdapter[logging.Logger]):
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs

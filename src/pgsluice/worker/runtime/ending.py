@@ -1,0 +1,126 @@
+"""What a call of a handler came to, from what it returned or raised: always one of the four answers. No I/O."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from pgsluice.errors import HandlerError, PayloadError
+from pgsluice.worker.answer import Answer, Done, Reject, Release, RetryAfter
+from pgsluice.worker.handler import HandlerSpec
+from pgsluice.worker.runtime.delivery import Failure
+
+# As much of what an exception says as helps: it can quote a whole payload.
+_MESSAGE_CHARS = 2_000
+_TRACE_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a call of a handler came to.
+
+    Attributes:
+        answer: One of the four.
+        failure: Why, for `RetryAfter` and `Reject`.
+        settled: `done` when the handler's own transaction acknowledged it, `lost` when its claim was found to be over:
+            then there is nothing left to say to the source. Else None.
+    """
+
+    answer: Answer
+    failure: Failure | None = None
+    settled: str | None = None
+
+
+DONE = Ending(Done())
+ACKNOWLEDGED = Ending(Done(), settled="done")
+LOST = Ending(Release(), settled="lost")
+
+
+def ending_of_result(result: Any) -> Ending:
+    """What was returned: an answer, or anything else, which means done."""
+    if result is None:
+        return DONE
+    if isinstance(result, type) and issubclass(result, Answer) and result is not Answer:
+        result = result()  # `return Reject` and `raise Reject` mean the same
+    if isinstance(result, Answer):
+        return _asked(result)
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        return failed(HandlerError("the handler returned what nobody awaited; nothing was done"))
+    return DONE
+
+
+def endings_of_results(result: Any, qty: int) -> list[Ending]:
+    """What was returned for a batch: one answer for all, or a list with one for each, in their order."""
+    if isinstance(result, Ending):
+        return [result] * qty
+    if isinstance(result, list | tuple):
+        if len(result) == qty:
+            return [each if isinstance(each, Ending) else ending_of_result(each) for each in result]
+        ending = failed(
+            HandlerError(f"the handler returned {len(result)} answers for {qty} messages")
+        )
+        return [ending] * qty
+    return [ending_of_result(result)] * qty
+
+
+def ending_of_error(spec: HandlerSpec, error: BaseException) -> Ending:
+    """What was raised: an answer, or a failure, which is tried again or given up as the handler's options say."""
+    if isinstance(error, Answer):
+        return _asked(error)
+    again = not isinstance(error, spec.give_up_on) and (
+        not spec.retry_on or isinstance(error, spec.retry_on)
+    )
+    return failed(error) if again else given_up(error)
+
+
+def ending_of_payload(error: PayloadError) -> Ending:
+    """A payload that is not of the handler's type: nothing will make it fit."""
+    return Ending(Reject("payload"), Failure("PayloadError", clipped(str(error), _MESSAGE_CHARS)))
+
+
+def ending_of_timeout(spec: HandlerSpec) -> Ending:
+    """It ran longer than it may. To `retry_on` and `give_up_on` it is a TimeoutError."""
+    ending = ending_of_error(spec, TimeoutError())
+    failure = Failure("timeout", f"the handler ran longer than {spec.timeout_s:g} s")
+    return Ending(ending.answer, failure)
+
+
+def failed(error: BaseException) -> Ending:
+    """To be tried again."""
+    return Ending(RetryAfter(), failure_of(error))
+
+
+def given_up(error: BaseException) -> Ending:
+    """Never to be tried again."""
+    return Ending(Reject(f"gave up on {type(error).__name__}"), failure_of(error))
+
+
+def failure_of(error: BaseException) -> Failure:
+    """An exception as it is kept with the message: bounded, and such that PostgreSQL can store it."""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - the user's own __str__, which must not keep the message from its end
+        message = "(its text cannot be made)"
+    trace = "".join(traceback.format_exception(error))
+    return Failure(
+        type(error).__name__, clipped(message, _MESSAGE_CHARS), clipped(trace, -_TRACE_CHARS)
+    )
+
+
+def clipped(text: str, chars: int) -> str:
+    """The first so many characters, or with a negative number the last, as PostgreSQL can store them."""
+    text = text[:chars] if chars >= 0 else text[chars:]
+    return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _asked(answer: Answer) -> Ending:
+    if isinstance(answer, RetryAfter | Reject):
+        name = type(answer).__name__
+        return Ending(answer, Failure(name, clipped(answer.reason or "", _MESSAGE_CHARS)))
+    if isinstance(answer, Done | Release):
+        return Ending(answer)
+    return failed(HandlerError(f"{type(answer).__name__} is no answer; use one of the four"))

@@ -1,0 +1,241 @@
+"""Calls a handler where it runs, within its time, and makes one of the four answers of whatever comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from pgsluice.errors import PayloadError
+from pgsluice.worker.answer import Done
+from pgsluice.worker.handler import Execution, HandlerSpec, Mode
+from pgsluice.worker.middleware import HandlerCall, Middleware, around
+from pgsluice.worker.runtime.connections import Connections
+from pgsluice.worker.runtime.context import Context, SyncContext
+from pgsluice.worker.runtime.delivery import Delivery
+from pgsluice.worker.runtime.ending import (
+    ACKNOWLEDGED,
+    LOST,
+    Ending,
+    ending_of_error,
+    ending_of_payload,
+    ending_of_result,
+    ending_of_timeout,
+    endings_of_results,
+)
+from pgsluice.worker.runtime.process_pool import Job, ProcessPool, RemoteError
+from pgsluice.worker.runtime.source import Source
+from pgsluice.worker.runtime.threads import Threads
+
+AnyContext = Context | SyncContext
+_log = logging.getLogger(__name__)
+
+
+class _RolledBackError(Exception):
+    """Leaves a transaction that is not to be committed, with what the handler returned."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self.result = result
+
+
+class Executor:
+    """Runs handlers, each where it belongs.
+
+    From the outside in: the time limit, the middleware, the place (event loop, thread, process), in mode `transaction`
+    the transaction, the function. Whatever comes of it, also a SystemExit in a thread or the death of a process, is an
+    `Ending`; only a cancellation by the worker itself passes through.
+    """
+
+    def __init__(
+        self,
+        connections: Connections | None,
+        middlewares: Sequence[Middleware] = (),
+        *,
+        max_memory_mb: int | None = None,
+        on_hung: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare it, in the running event loop.
+
+        Args:
+            connections: For what handlers write.
+            middlewares: Called around each handler, the first outermost.
+            max_memory_mb: As much address space as a process for handlers may use, or None.
+            on_hung: Called when a thread is left to itself, for its handler ran too long.
+        """
+        self._connections = connections
+        self._middlewares = middlewares
+        self.threads = Threads(on_hung)
+        self._processes = ProcessPool(max_memory_mb=max_memory_mb)
+        self._calls: dict[str, HandlerCall] = {}
+
+    async def prepare(self, spec: HandlerSpec) -> None:
+        """Look that a handler can be called where it is to run.
+
+        Raises:
+            ConfigurationError: A process of its own does not find it.
+        """
+        if spec.execution is Execution.PROCESS:
+            await self._processes.prepare(spec)
+
+    async def close(self) -> None:
+        """End the processes, and the threads that are idle."""
+        await self._processes.close()
+        self.threads.close()
+
+    def context(self, spec: HandlerSpec, delivery: Delivery, source: Source) -> AnyContext:
+        """What a handler is called with beside the payload."""
+        kind = Context if spec.execution is Execution.LOOP else SyncContext
+        return kind(spec, delivery, source, self._connections)
+
+    async def handle(self, spec: HandlerSpec, context: AnyContext) -> Ending:
+        """Call a handler for one message."""
+        try:
+            payload = context.delivery.payload
+            if spec.execution is not Execution.PROCESS:  # there it is decoded there
+                payload = spec.decode(payload)
+        except PayloadError as error:
+            return ending_of_payload(error)
+        except Exception as error:  # noqa: BLE001 - of the user's type; it is this message's failure
+            return ending_of_error(spec, error)
+        result = await self._attempt(spec, payload, context)
+        if context.is_acknowledged:
+            if isinstance(result, Ending) and result.failure is not None:
+                _log.warning(
+                    "%s: message %d was acknowledged in its transaction, and its handler failed afterwards: %s",
+                    *(context.source, context.message_id, result.failure.error_type),
+                )
+            return ACKNOWLEDGED
+        if isinstance(result, Ending):
+            # Its own transaction found the claim to be over.
+            is_lost = context.lost.is_set() and not isinstance(result.answer, Done)
+            return LOST if is_lost else result
+        return ending_of_result(result)
+
+    async def handle_batch(self, spec: HandlerSpec, contexts: Sequence[AnyContext]) -> list[Ending]:
+        """Call a handler for many messages; what became of each, in their order."""
+        endings: dict[int, Ending] = {}
+        payloads: list[Any] = []
+        called: list[AnyContext] = []
+        for position, context in enumerate(contexts):
+            try:
+                payload = context.delivery.payload
+                if spec.execution is not Execution.PROCESS:
+                    payload = spec.decode(payload)
+            except PayloadError as error:
+                endings[position] = ending_of_payload(error)
+            except Exception as error:  # noqa: BLE001 - as above
+                endings[position] = ending_of_error(spec, error)
+            else:
+                payloads.append(payload)
+                called.append(context)
+        if called:
+            result = await self._attempt(spec, payloads, called)
+            rest = iter(endings_of_results(result, len(called)))
+            for position, context in enumerate(contexts):
+                if position not in endings:
+                    ending = next(rest)
+                    endings[position] = ACKNOWLEDGED if context.is_acknowledged else ending
+        return [endings[position] for position in range(len(contexts))]
+
+    async def _attempt(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
+        """What the handler returned; an Ending for what it raised."""
+        call = self._calls.get(spec.name) or self._bind(spec)
+        limit: asyncio.Timeout | None = None
+        try:
+            if spec.timeout_s is None:
+                return await call(payload, context)
+            async with asyncio.timeout(spec.timeout_s) as limit:
+                return await call(payload, context)
+        except GeneratorExit:
+            raise
+        except RemoteError as error:
+            return error.ending
+        except BaseException as error:
+            # Whatever it is: the end of a handler is never that of the worker.
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # by the worker
+            if limit is not None and limit.expired() and isinstance(error, TimeoutError):
+                return ending_of_timeout(spec)
+            return ending_of_error(spec, error)
+
+    def _bind(self, spec: HandlerSpec) -> HandlerCall:
+        """A handler as one call: its place, with the middleware around it."""
+        call: HandlerCall
+        if spec.execution is Execution.PROCESS:
+            call = partial(self._in_process, spec)
+        elif spec.execution is Execution.THREAD:
+            call = partial(self._in_thread, _sync_function(spec))
+        else:
+            call = _async_function(spec)
+        self._calls[spec.name] = call = around(self._middlewares, call)
+        return call
+
+    async def _in_thread(self, function: Callable[..., Any], payload: Any, context: Any) -> Any:
+        try:
+            result, error = await self.threads.run(function, payload, context)
+        except asyncio.CancelledError:
+            for each in context if isinstance(context, list) else [context]:
+                each.abandon()
+            raise
+        if error is not None:
+            raise error
+        return result
+
+    async def _in_process(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
+        contexts = context if isinstance(context, list) else [context]
+        payloads = payload if isinstance(context, list) else [payload]
+        return await self._processes.run(Job.of(spec, payloads, contexts))
+
+
+def _async_function(spec: HandlerSpec) -> HandlerCall:
+    function = spec.function
+    if spec.mode is Mode.TRANSACTION:
+        return partial(_in_transaction, spec)
+    if spec.takes_context:
+        return function
+
+    async def call(payload: Any, _context: Any) -> Any:
+        return await function(payload)
+
+    return call
+
+
+async def _in_transaction(spec: HandlerSpec, payload: Any, context: Context) -> Any:
+    try:
+        async with context.holding():
+            arguments = (payload, context) if spec.takes_context else (payload,)
+            result = await spec.function(*arguments)
+            _require_done(result)
+    except _RolledBackError as error:
+        return error.result
+    return result
+
+
+def _sync_function(spec: HandlerSpec) -> Callable[[Any, Any], Any]:
+    function = spec.function
+    if spec.mode is Mode.TRANSACTION:
+        return partial(_in_sync_transaction, spec)
+    if spec.takes_context:
+        return function
+    return lambda payload, _context: function(payload)
+
+
+def _in_sync_transaction(spec: HandlerSpec, payload: Any, context: SyncContext) -> Any:
+    try:
+        with context.holding():
+            arguments = (payload, context) if spec.takes_context else (payload,)
+            result = spec.function(*arguments)
+            _require_done(result)
+    except _RolledBackError as error:
+        return error.result
+    return result
+
+
+def _require_done(result: Any) -> None:
+    """Let a transaction be rolled back whose handler did not say that it is done."""
+    if not isinstance(ending_of_result(result).answer, Done):
+        raise _RolledBackError(result)

@@ -1,0 +1,296 @@
+"""A work queue as a source of deliveries."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from psycopg_pool import AsyncConnectionPool
+
+from pgsluice.client import Message
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client.calls import Call, Steps, claims, listeners, pgmq, retries
+from pgsluice.client.retry_records import FailedMessage
+from pgsluice.errors import QueueNotFoundError
+from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.handler import HandlerSpec, QueueRoute
+from pgsluice.worker.listener import AsyncListener
+from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
+from pgsluice.worker.runtime.polling import Polling
+
+_GROUP_HEADER = "x-pgmq-group"
+_DEFAULT_FACTOR = 2.0  # of sluice.fail
+
+
+class QueueSource:
+    """The messages of a work queue, for one handler. See `Source`."""
+
+    def __init__(
+        self,
+        pool: AsyncConnectionPool[Any],
+        route: QueueRoute,
+        spec: HandlerSpec,
+        listener: AsyncListener | None,
+        worker_id: str,
+    ) -> None:
+        """Prepare it; nothing is looked up yet.
+
+        Args:
+            pool: Gives a connection for each call, of a role that may read the queue (`sluice_reader`).
+            route: Which queue.
+            spec: The handler, for its retry policy and for what becomes of a message that is done.
+            listener: Tells when to look; None: it polls.
+            worker_id: Who claims, for people.
+        """
+        self._runner = AsyncRunner(pool)
+        self._queue_name = route.queue_name
+        self._topic = route.topic
+        self._retry = spec.retry
+        self._is_kept = spec.keep == "archive"
+        self._worker_id = worker_id
+        self._notes_first = spec.retry is not None and spec.retry.max_attempts == 1
+        # Settled as done in a call whose reply never came, and when their lease ends: until then nobody else can have
+        # taken them out of the queue.
+        self._unsure: dict[tuple[int, int], float] = {}
+        self._polling = Polling(
+            (listener or AsyncListener("")).subscribe(self._queue_name),
+            lambda after: self._runner.run(listeners.next_due(self._queue_name, after)),
+            is_told_of_time=True,
+        )
+
+    @property
+    def name(self) -> str:
+        """As in `Source`."""
+        return f"queue {self._queue_name}"
+
+    async def prepare(self) -> None:
+        """As in `Source`."""
+        if self._topic is not None:
+            await self._bind(self._topic)
+        await self._polling.ask()
+        if self._retry is None:
+            policies = await self._runner.run(retries.list_retry_policies())
+            self._notes_first = any(
+                policy.queue_name.lower() == self._queue_name.lower() and policy.max_attempts == 1
+                for policy in policies
+            )
+
+    async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
+        """As in `Source`."""
+        vt = math.ceil(lease_s)
+        began_s = time.monotonic()
+        messages = await self._runner.run(
+            claims.claim_messages(self._queue_name, vt, qty, self._worker_id)
+        )
+        self._polling.claimed(len(messages))
+        return [self._delivery(message, began_s + vt) for message in messages]
+
+    async def begin(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """As in `Source`. The first claim of a message counts without being noted."""
+        noted = [delivery for delivery in deliveries if delivery.fence != 1 or self._notes_first]
+        if not noted:
+            return list(deliveries)
+        max_attempts = None if self._retry is None else self._retry.max_attempts
+        begun = await self._runner.run(
+            retries.begin_attempts(
+                self._queue_name, _messages(noted), self._worker_id, max_attempts
+            )
+        )
+        left_out = set()
+        for delivery, attempt in zip(noted, begun, strict=True):
+            if attempt.outcome == "begun" and attempt.attempt is not None:
+                delivery.attempt = attempt.attempt
+            else:
+                left_out.add(delivery)
+        return [delivery for delivery in deliveries if delivery not in left_out]
+
+    async def extend(self, deliveries: Sequence[Delivery], lease_s: float) -> list[Delivery]:
+        """As in `Source`."""
+        vt = math.ceil(lease_s)
+        began_s = time.monotonic()
+        outcomes = await self._runner.run(
+            claims.extend(self._queue_name, _messages(deliveries), vt)
+        )
+        lost = []
+        for delivery, extended in zip(deliveries, outcomes, strict=True):
+            if extended.outcome == "done":
+                delivery.lease_end_s = began_s + vt
+            else:
+                lost.append(delivery)
+        return lost
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """As in `Source`."""
+        calls = self._calls(settlements)
+        try:
+            if len(calls) == 1:
+                results = await self._runner.run(calls[0])
+            else:
+                results = await self._runner.run_steps(_all(calls))
+        except BaseException:
+            # It may have been done all the same.
+            for settlement in settlements:
+                self._unsure[_claim(settlement.delivery)] = settlement.delivery.lease_end_s
+            raise
+        now_s = time.monotonic()
+        settled = {_claim(settlement.delivery) for settlement in settlements}
+        self._unsure = {
+            claim: end_s
+            for claim, end_s in self._unsure.items()
+            if end_s > now_s and claim not in settled
+        }
+        return [Settled(one.delivery, results[one.delivery]) for one in settlements]
+
+    def settling(self, settlement: Settlement) -> Call[Settled]:
+        """As in `Source`."""
+        (call,) = self._calls([settlement])
+        delivery = settlement.delivery
+        return Call(
+            call.sql,
+            call.parameters,
+            lambda rows: Settled(delivery, call.read_rows(rows)[delivery]),
+            call.queue_name,
+        )
+
+    async def wait(self, timeout_s: float) -> None:
+        """As in `Source`."""
+        await self._polling.wait(timeout_s)
+
+    async def close(self) -> None:
+        """As in `Source`."""
+        self._polling.subscription.close()
+
+    def _calls(self, settlements: Sequence[Settlement]) -> list[Call[_Results]]:
+        """What says all this to the server: one call for all that are done, one for all that failed, and so on."""
+        done: list[Delivery] = []
+        failed: list[Delivery] = []
+        failures: list[FailedMessage] = []
+        released: dict[float, list[Delivery]] = {}
+        for settlement in settlements:
+            delivery, answer = settlement.delivery, settlement.answer
+            if isinstance(answer, Done):
+                done.append(delivery)
+            elif isinstance(answer, Release):
+                released.setdefault(answer.delay_s, []).append(delivery)
+            else:
+                failed.append(delivery)
+                failures.append(self._failure(settlement))
+        calls: list[Call[_Results]] = []
+        if done:
+            keep = claims.archive if self._is_kept else claims.delete
+            call = keep(self._queue_name, _messages(done))
+            calls.append(_mapped(call, done, self._word_of_done))
+        if failed:
+            fail = retries.fail(self._queue_name, failures, self._worker_id, self._policy())
+            calls.append(_mapped(fail, failed, _word_of_failure))
+        for delay_s, deliveries in released.items():
+            hand_back = retries.hand_back(self._queue_name, _messages(deliveries), delay_s)
+            calls.append(_mapped(hand_back, deliveries, _word_of_release))
+        return calls
+
+    def _failure(self, settlement: Settlement) -> FailedMessage:
+        answer, retry = settlement.answer, self._retry
+        failure = settlement.failure or Failure("", "")
+        delay_s = answer.delay_s if isinstance(answer, RetryAfter) else None
+        is_own_growth = (
+            retry is not None
+            and retry.backoff == "exponential"
+            and retry.factor != _DEFAULT_FACTOR
+            and isinstance(answer, RetryAfter)
+        )
+        if delay_s is None and retry is not None and is_own_growth:
+            delay_s = retry.delay_s(settlement.delivery.attempt)
+        return FailedMessage(
+            message=settlement.delivery.raw,
+            delay_s=delay_s,
+            reject=isinstance(answer, Reject),
+            reason=answer.reason if isinstance(answer, RetryAfter | Reject) else None,
+            error_type=failure.error_type or None,
+            error=failure.message or None,
+            trace=failure.trace,
+        )
+
+    def _policy(self) -> dict[str, Any] | None:
+        """The handler's retry policy in place of the queue's."""
+        retry = self._retry
+        if retry is None:
+            return None
+        return {
+            "max_attempts": retry.max_attempts,
+            "backoff": retry.backoff,
+            "backoff_base": retry.first_delay_s,
+            "backoff_max": retry.max_delay_s,
+            "backoff_jitter": retry.jitter,
+        }
+
+    def _word_of_done(self, delivery: Delivery, outcome: str) -> str:
+        if outcome == "gone" and self._unsure.get(_claim(delivery), 0.0) > time.monotonic():
+            return "done"
+        return "done" if outcome == "done" else "lost"
+
+    async def _bind(self, topic: str) -> None:
+        bind = pgmq.bind_topic(topic, self._queue_name)
+        try:
+            await self._runner.run(bind)
+        except QueueNotFoundError:
+            await self._runner.run(pgmq.create(self._queue_name))
+            await self._runner.run(bind)
+
+    def _delivery(self, message: Message, lease_end_s: float) -> Delivery:
+        headers = message.headers if isinstance(message.headers, dict) else {}
+        key = headers.get(_GROUP_HEADER)
+        return Delivery(
+            source_name=self.name,
+            message_id=message.msg_id,
+            fence=message.read_ct,
+            attempt=message.read_ct,
+            payload=message.message,
+            headers=headers,
+            sent_at=message.enqueued_at,
+            key=key if isinstance(key, str) else None,
+            raw=message,
+            lease_end_s=lease_end_s,
+        )
+
+
+_Results = dict[Delivery, str]
+
+
+def _mapped(
+    call: Call[list[Any]], deliveries: list[Delivery], word: Callable[[Delivery, str], str]
+) -> Call[_Results]:
+    """A call whose outcomes, one for each delivery in their order, are told in the words of `Settled`."""
+
+    def results(rows: Sequence[tuple[Any, ...]]) -> _Results:
+        outcomes = call.read_rows(rows)
+        return {
+            delivery: word(delivery, one.outcome)
+            for delivery, one in zip(deliveries, outcomes, strict=True)
+        }
+
+    return Call(call.sql, call.parameters, results, call.queue_name)
+
+
+def _all(calls: Sequence[Call[_Results]]) -> Steps[_Results]:
+    results: _Results = {}
+    for call in calls:
+        results |= yield call
+    return results
+
+
+def _word_of_failure(_delivery: Delivery, outcome: str) -> str:
+    return outcome if outcome in ("retry", "dead") else "lost"
+
+
+def _word_of_release(_delivery: Delivery, outcome: str) -> str:
+    return "released" if outcome == "done" else "lost"
+
+
+def _claim(delivery: Delivery) -> tuple[int, int]:
+    return delivery.message_id, delivery.fence
+
+
+def _messages(deliveries: Sequence[Delivery]) -> list[Message]:
+    return [delivery.raw for delivery in deliveries]

@@ -1,0 +1,122 @@
+"""Says what became of messages: many in one call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
+from pgsluice.worker.runtime.patience import PASSING, Complaints, Patience, described
+from pgsluice.worker.runtime.source import Source
+
+_AT_ONCE = 1_000
+
+
+class Settler:
+    """Collects what is to be said while it says the last: the group commit of acknowledgements.
+
+    There is no timer. A single message is settled at once; while that call is under way others gather, and go with the
+    next. So the busier it is, the more share a commit. A call that fails is repeated: a claim keeps its fence, so
+    the second says the same, or hears that the claim is over.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        complaints: Complaints,
+        on_settled: Callable[[Sequence[tuple[Settlement, Settled]]], None],
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            source: Is told.
+            complaints: Where failures are said.
+            on_settled: Hears what became of each.
+        """
+        self._source = source
+        self._on_settled = on_settled
+        self._patience = Patience(source.name, complaints)
+        self._complaints = complaints
+        self._waiting: list[Settlement] = []
+        self._filled = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._is_stopping = False
+
+    @property
+    def unsettled(self) -> list[Delivery]:
+        """What it has still to say something of."""
+        return [settlement.delivery for settlement in self._waiting]
+
+    @property
+    def backlog(self) -> int:
+        """How many that are."""
+        return len(self._waiting)
+
+    def add(self, settlement: Settlement) -> None:
+        """Take one more."""
+        self._waiting.append(settlement)
+        self._filled.set()
+        self._empty.clear()
+
+    def stop(self) -> None:
+        """From now on say nothing more of what cannot be said before its claim is over."""
+        self._is_stopping = True
+
+    async def drained(self) -> None:
+        """Wait until there is nothing to say."""
+        await self._empty.wait()
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        while True:
+            await self._filled.wait()
+            batch = self._waiting[:_AT_ONCE]
+            try:
+                settled = await self._source.settle(batch)
+            except PASSING as error:
+                delay_s = self._patience.failed(f"settle {len(batch)} messages", error)
+                if self._is_stopping:
+                    self._drop_lapsed()
+                await asyncio.sleep(delay_s if self._waiting else 0)
+            except Exception as error:  # noqa: BLE001 - one that cannot be settled must not keep the others
+                await self._settle_each(batch, error)
+            else:
+                self._patience.succeeded()
+                self._remove(len(batch))
+                self._on_settled(list(zip(batch, settled, strict=True)))
+
+    async def _settle_each(self, batch: list[Settlement], error: Exception) -> None:
+        """Find the one that the call fails for, and leave it to the end of its claim."""
+        if len(batch) > 1:
+            self._patience.failed(f"settle {len(batch)} messages at once", error)
+        while batch and self._waiting and batch[0] is self._waiting[0]:
+            settlement = batch.pop(0)
+            try:
+                settled = await self._source.settle([settlement])
+            except PASSING:
+                return  # the next round waits
+            except Exception as reason:  # noqa: BLE001 - as above
+                self._complaints.say(
+                    logging.ERROR,
+                    "%s: message %d cannot be settled, and comes again when its claim is over: %s",
+                    *(self._source.name, settlement.delivery.message_id, described(reason)),
+                )
+                settled = [Settled(settlement.delivery, "lost")]
+            self._remove(1)
+            self._on_settled([(settlement, settled[0])])
+
+    def _drop_lapsed(self) -> None:
+        now_s = time.monotonic()
+        lapsed = [each for each in self._waiting if each.delivery.lease_end_s <= now_s]
+        self._waiting = [each for each in self._waiting if each.delivery.lease_end_s > now_s]
+        self._remove(0)
+        self._on_settled([(each, Settled(each.delivery, "lost")) for each in lapsed])
+
+    def _remove(self, qty: int) -> None:
+        del self._waiting[:qty]
+        if not self._waiting:
+            self._filled.clear()
+            self._empty.set()
