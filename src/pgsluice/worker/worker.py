@@ -22,11 +22,12 @@ from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.middleware import Middleware
 from pgsluice.worker.pause import async_pause
 from pgsluice.worker.runtime.connections import Connections
-from pgsluice.worker.runtime.delivery import Counts, Delivery
+from pgsluice.worker.runtime.delivery import Counts
 from pgsluice.worker.runtime.executor import Executor
 from pgsluice.worker.runtime.lane import IDLE_S, Lane
 from pgsluice.worker.runtime.patience import PASSING, Complaints, Patience
 from pgsluice.worker.runtime.source import Source
+from pgsluice.worker.runtime.sources import Feed, make_feeds
 from pgsluice.worker.runtime.status import HandlerStatus, SourceStatus, WorkerStatus
 from pgsluice.worker.runtime.turns import Turns
 
@@ -44,19 +45,6 @@ class Application(Protocol):
     dsn: str | None
     handlers: dict[str, HandlerSpec]
     middlewares: list[Middleware]
-
-
-class Feed(Protocol):
-    """A source and the handlers that its messages are for."""
-
-    @property
-    def source(self) -> Source: ...
-
-    @property
-    def specs(self) -> Sequence[HandlerSpec]: ...
-
-    @property
-    def spec_of(self) -> Callable[[Delivery], HandlerSpec]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +104,8 @@ class Worker:
             queues: Only those of these queues; None: all, also those of logs.
             options: How it works.
             conninfo: Where to connect; None: where the pool does, else as the app says.
-            pool: Gives `async def` handlers their connections; it stays open. None: a pool of the worker's own. What the
-                worker itself needs are connections of its own, so that handlers never keep it waiting.
+            pool: Gives `async def` handlers their connections; it stays open. None: a pool of the worker's own. The
+                worker itself uses others, so that handlers never keep it waiting.
             connection_options: For each connection, as `psycopg.connect` takes them.
             make_feeds: What makes the sources; for tests without a server.
 
@@ -168,11 +156,13 @@ class Worker:
     # Its life --------------------------------------------------------------------------------------------------------
 
     def stop(self, *, now: bool = False) -> None:
-        """Let it end: claim no more, give back what was not started, uncounted, and let end what runs. From its own loop.
+        """Let it end: claim no more, give back what was not started, uncounted, and let end what runs.
+
+        To be called from its own event loop.
 
         Args:
-            now: Also cancel what runs, and give it back: an `async def` is cancelled, a process is killed. A thread goes
-                on; its message comes again when its claim is over.
+            now: Also cancel what runs, and give it back: an `async def` is cancelled, a process is killed. A thread
+                goes on; its message comes again when its claim is over.
         """
         self._is_stopped = True
         self._is_stopped_now = self._is_stopped_now or now

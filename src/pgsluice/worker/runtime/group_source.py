@@ -356,8 +356,11 @@ class GroupSource:
         )
 
 
-def _all(calls: Sequence[Call[int]]) -> Steps[None]:
-    yield from calls
+def _all(calls: Sequence[Call[int]]) -> Steps[int]:
+    settled = 0
+    for call in calls:
+        settled += yield call
+    return settled
 
 
 def _text(failure: Failure) -> str:

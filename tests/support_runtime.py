@@ -1,0 +1,241 @@
+"""A source in memory, as strict as a server: claims have ends and fences, and what was said of a message is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+from pgsluice.errors import ConnectionFailedError
+from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.handler import Execution, HandlerSpec, Mode, QueueRoute
+from pgsluice.worker.runtime.delivery import Delivery, Settled
+from pgsluice.worker.runtime.sources import Feed
+from pgsluice.worker.worker import Worker, WorkerOptions
+
+NOW = datetime.now(UTC)
+
+
+@dataclass
+class Stored:
+    """A message as the server has it."""
+
+    message_id: int
+    payload: Any
+    key: str | None = None
+    fence: int = 0
+    visible_s: float = 0.0
+    starts: int = 0
+    uncounted: int = 0
+    answers: list[Any] = field(default_factory=list)
+    end: str | None = None
+
+
+class MemorySource:
+    """See `Source`. `trouble` is called with the name of each call, and may raise or wait."""
+
+    name = "memory"
+
+    def __init__(self, payloads: Sequence[Any] = (), *, max_attempts: int = 3) -> None:
+        self.messages: dict[int, Stored] = {}
+        self.max_attempts = max_attempts
+        self.calls: list[tuple[str, int]] = []
+        self.trouble: Callable[[str], Any] = lambda _call: None
+        self.arrived = asyncio.Event()
+        self.lease_ends: list[float] = []
+        self.send(*payloads)
+
+    def send(self, *payloads: Any, key: str | None = None) -> None:
+        for payload in payloads:
+            number = len(self.messages) + 1
+            self.messages[number] = Stored(number, payload, key)
+        self.arrived.set()
+
+    @property
+    def open(self) -> list[Stored]:
+        return [message for message in self.messages.values() if message.end is None]
+
+    def ends(self) -> Counter:
+        return Counter(message.end for message in self.messages.values())
+
+    def called(self, name: str) -> list[int]:
+        return [qty for call, qty in self.calls if call == name]
+
+    def steal(self, number: int) -> None:
+        """Another worker claims a message."""
+        self.messages[number].fence += 1
+        self.messages[number].visible_s = time.monotonic() + 60
+
+    async def _call(self, name: str, qty: int) -> None:
+        self.calls.append((name, qty))
+        waiting = self.trouble(name)
+        if waiting is not None:
+            await waiting
+
+    async def prepare(self) -> None:
+        await self._call("prepare", 0)
+
+    async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
+        began_s = time.monotonic()
+        await self._call("claim", qty)
+        now_s, claimed = time.monotonic(), []
+        for message in self.messages.values():
+            if message.end is None and message.visible_s <= now_s:
+                message.fence += 1
+                message.visible_s = now_s + lease_s
+                claimed.append(self._delivery(message, began_s + lease_s))
+                if len(claimed) == qty:
+                    break
+        return claimed
+
+    def _delivery(self, message: Stored, lease_end_s: float) -> Delivery:
+        return Delivery(
+            self.name,
+            message.message_id,
+            message.fence,
+            0,
+            message.payload,
+            {},
+            NOW,
+            message.key,
+            message,
+            lease_end_s,
+        )
+
+    async def begin(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        await self._call("begin", len(deliveries))
+        begun = []
+        for delivery in deliveries:
+            message = delivery.raw
+            if message.fence != delivery.fence:
+                continue
+            if message.starts - message.uncounted >= self.max_attempts:
+                message.end = "dead"
+                continue
+            message.starts += 1
+            delivery.attempt = message.starts - message.uncounted
+            assert time.monotonic() < delivery.lease_end_s, "begun after its lease"
+            begun.append(delivery)
+        return begun
+
+    async def extend(self, deliveries: Sequence[Delivery], lease_s: float) -> list[Delivery]:
+        await self._call("extend", len(deliveries))
+        lost, now_s = [], time.monotonic()
+        for delivery in deliveries:
+            message = delivery.raw
+            if message.fence != delivery.fence or message.end is not None:
+                lost.append(delivery)
+            else:
+                delivery.lease_end_s = message.visible_s = now_s + lease_s
+        return lost
+
+    async def settle(self, settlements: Sequence[Any]) -> list[Settled]:
+        await self._call("settle", len(settlements))
+        return [self._settle(settlement) for settlement in settlements]
+
+    def _settle(self, settlement: Any) -> Settled:
+        delivery, answer, message = settlement.delivery, settlement.answer, settlement.delivery.raw
+        message.answers.append((answer, settlement.failure))
+        if message.fence != delivery.fence or message.end is not None:
+            return Settled(delivery, "lost")
+        if isinstance(answer, Done):
+            message.end = "done"
+        elif isinstance(answer, Reject):
+            message.end = "dead"
+        elif isinstance(answer, Release):
+            message.fence += 1
+            message.visible_s = time.monotonic() + answer.delay_s
+            message.uncounted += message.starts > 0
+            return Settled(delivery, "released")
+        else:
+            assert isinstance(answer, RetryAfter)
+            if message.starts - message.uncounted >= self.max_attempts:
+                message.end = "dead"
+            else:
+                message.fence += 1
+                message.visible_s = time.monotonic() + (answer.delay_s or 0.0)
+                return Settled(delivery, "retry")
+        return Settled(delivery, message.end)
+
+    def settling(self, settlement: Any) -> Any:
+        raise NotImplementedError  # a transaction needs a server
+
+    async def wait(self, timeout_s: float) -> None:
+        due = [message.visible_s for message in self.open]
+        rest_s = min([timeout_s, *(at_s - time.monotonic() for at_s in due)])
+        self.arrived.clear()
+        if rest_s > 0:
+            try:
+                async with asyncio.timeout(rest_s):
+                    await self.arrived.wait()
+            except TimeoutError:
+                pass
+
+    async def close(self) -> None:
+        await self._call("close", 0)
+
+
+def spec_for(function: Callable[..., Any], **options: Any) -> HandlerSpec:
+    """A handler of the source in memory."""
+    is_async = asyncio.iscoroutinefunction(function)
+    given = {
+        "name": "handler",
+        "function": function,
+        "route": QueueRoute("memory"),
+        "decode": lambda payload: payload,
+        "takes_context": function.__code__.co_argcount > 1,
+        "execution": Execution.LOOP if is_async else Execution.THREAD,
+        "mode": Mode.LEASE,
+        "lease_s": 5.0,
+    }
+    return HandlerSpec(**{**given, **options})
+
+
+def worker_for(
+    *feeds: tuple[MemorySource, HandlerSpec],
+    options: WorkerOptions | None = None,
+    middlewares: Sequence[Any] = (),
+) -> Worker:
+    """A worker without a server."""
+    app = SimpleNamespace(
+        name="test",
+        dsn=None,
+        handlers={spec.name: spec for _, spec in feeds},
+        middlewares=list(middlewares),
+    )
+
+    def make(specs: Sequence[HandlerSpec], *_: Any) -> list[Feed]:
+        sources = {spec.name: source for source, spec in feeds}
+        return [Feed(sources[s.name], (s,), lambda _delivery, s=s: s) for s in specs]
+
+    return Worker(app, make_feeds=make, options=options)
+
+
+@asynccontextmanager
+async def running(worker: Worker):
+    """The worker, in a task; stopped at once at the end if it is not before."""
+    task = asyncio.create_task(worker.run())
+    try:
+        yield task
+    finally:
+        if not task.done():
+            worker.stop(now=True)
+        await task
+
+
+async def until(condition: Callable[[], bool], what: str, deadline_s: float = 10.0) -> None:
+    """Wait for a condition in the loop; fail with what was waited for."""
+    end_s = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end_s, f"waited {deadline_s} s for {what}"
+        await asyncio.sleep(0.002)
+
+
+def unreachable() -> ConnectionFailedError:
+    return ConnectionFailedError("the server is away; wait for it")

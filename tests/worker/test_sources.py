@@ -1,0 +1,490 @@
+"""The sources of the runtime on a real server: claims, starts, leases, and each outcome, in bulk and after a lost reply."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from psycopg_pool import AsyncConnectionPool
+
+from pgsluice import EventLog, WorkQueue
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.errors import (
+    ConfigurationError,
+    ConnectionFailedError,
+    LeaseLostError,
+    LogNotFoundError,
+    QueueNotFoundError,
+)
+from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.handler import Execution, GroupRoute, HandlerSpec, QueueRoute
+from pgsluice.worker.retry import Retry
+from pgsluice.worker.runtime.delivery import Failure, Settlement
+from pgsluice.worker.runtime.group_source import GroupSource
+from pgsluice.worker.runtime.sources import make_feeds, make_source
+from support import rows, value
+
+FAILURE = Failure("ValueError", "no such customer", "the trace")
+
+
+def spec(route, name="handler", **fields):
+    return HandlerSpec(
+        name=name,
+        function=print,
+        route=route,
+        decode=lambda payload: payload,
+        takes_context=False,
+        execution=Execution.LOOP,
+        **fields,
+    )
+
+
+@contextlib.asynccontextmanager
+async def pool_of(url) -> AsyncIterator[AsyncConnectionPool]:
+    async with AsyncConnectionPool(url, min_size=1, max_size=3) as pool:
+        yield pool
+
+
+def with_source(url, work, route, *, prepared=True, **fields):
+    """Run `await work(source)` on a source of its own; what it returns."""
+
+    async def main():
+        async with pool_of(url) as pool:
+            source = make_source(spec(route, **fields), pool, None, "tester")
+            if prepared:
+                await source.prepare()
+            try:
+                async with asyncio.timeout(60):
+                    return await work(source)
+            finally:
+                await source.close()
+
+    return asyncio.run(main())
+
+
+@pytest.fixture
+def on_queue(worker_url, queue_name):
+    return lambda work, **fields: with_source(worker_url, work, QueueRoute(queue_name), **fields)
+
+
+class LosesReplies:
+    """Runs calls, and loses the reply of the first: the server has done it, and nobody is told."""
+
+    def __init__(self, runner: AsyncRunner) -> None:
+        self._runner = runner
+        self.lost = 0
+
+    async def run(self, call):
+        return self._lose(await self._runner.run(call))
+
+    async def run_steps(self, steps):
+        return self._lose(await self._runner.run_steps(steps))
+
+    def _lose(self, result):
+        self.lost += 1
+        if self.lost == 1:
+            raise ConnectionFailedError("the reply was lost")
+        return result
+
+
+def settlements(deliveries, *answers):
+    return [
+        Settlement(delivery, answer, FAILURE if isinstance(answer, RetryAfter | Reject) else None)
+        for delivery, answer in zip(deliveries, answers, strict=True)
+    ]
+
+
+def results(settled):
+    return [one.result for one in settled]
+
+
+def where(observer, queue_name):
+    """Where each message is, by its payload."""
+    return dict(
+        rows(
+            observer,
+            f"""select message, case when vt > clock_timestamp() then 'hidden' else 'ready' end from pgmq.q_{queue_name}
+            union all select message, 'archived' from pgmq.a_{queue_name}
+            union all select message, 'dead' from sluice.dead_letter where queue_name = '{queue_name}'""",
+        )
+    )
+
+
+def make_log(observer, name):
+    observer.execute("select pgq.create_queue(%s)", [name])
+    return name
+
+
+@pytest.fixture
+def log_name(observer, queue_name):
+    return make_log(observer, f"log_{queue_name}")
+
+
+def send_events(observer, log_name, *datas, ev_type="t"):
+    log = EventLog(observer)
+    return [log.insert_event(log_name, ev_type, data) for data in datas]
+
+
+# Work queues ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_says_all_there_is_to_know_of_a_message(on_queue, observer, queue_name):
+    WorkQueue(observer).send(queue_name, {"n": 1}, headers={"x-pgmq-group": "ann", "h": 2})
+
+    async def work(source):
+        (delivery,) = await source.claim(5, 20)
+        assert await source.claim(5, 20) == []
+        return source.name, delivery
+
+    name, delivery = on_queue(work)
+
+    assert name == delivery.source_name == f"queue {queue_name}"
+    assert (delivery.payload, delivery.key, delivery.headers["h"]) == ({"n": 1}, "ann", 2)
+    assert (delivery.fence, delivery.attempt) == (1, 1)
+    assert delivery.sent_at == value(observer, f"select enqueued_at from pgmq.q_{queue_name}")
+
+
+def test_each_outcome_is_settled_in_one_call_of_settle(on_queue, observer, queue_name):
+    WorkQueue(observer).send_batch(queue_name, list("abcdef"))
+
+    async def work(source):
+        deliveries = await source.begin(await source.claim(10, 30))
+        return await source.settle(
+            settlements(
+                deliveries, Done(), RetryAfter(60), Reject("bad"), Release(), RetryAfter(), Done()
+            )
+        )
+
+    settled = on_queue(work)
+
+    assert results(settled) == ["done", "retry", "dead", "released", "retry", "done"]
+    assert [one.delivery.payload for one in settled] == list("abcdef")
+    assert where(observer, queue_name) == {
+        "a": "archived", "b": "hidden", "c": "dead", "d": "ready", "e": "hidden", "f": "archived",
+    }  # fmt: skip
+    assert rows(
+        observer,
+        "select reason, error_type, error, attempts, worker from sluice.dead_letter where queue_name = %s",
+        queue_name,
+    ) == [("bad", "ValueError", "no such customer", 1, "tester")]
+
+
+def test_what_is_done_is_deleted_where_that_is_asked_for(on_queue, observer, queue_name):
+    WorkQueue(observer).send_batch(queue_name, ["a", "b"])
+
+    async def work(source):
+        return await source.settle(settlements(await source.claim(10, 30), Done(), Done()))
+
+    assert results(on_queue(work, keep="delete")) == ["done", "done"]
+    assert where(observer, queue_name) == {}
+
+
+def test_attempts_are_counted_by_the_policy_of_the_handler(on_queue, observer, queue_name):
+    WorkQueue(observer).send(queue_name, "fails")
+
+    async def work(source):
+        seen = []
+        while deliveries := await source.begin(await source.claim(1, 30)):
+            seen.append(deliveries[0].attempt)
+            seen += results(await source.settle(settlements(deliveries, RetryAfter())))
+        return seen
+
+    seen = on_queue(work, retry=Retry(max_attempts=3, first_delay_s=0))
+
+    assert seen == [1, "retry", 2, "retry", 3, "dead"]
+
+
+def test_a_start_that_nobody_heard_of_again_counts_and_the_last_is_not_begun(
+    on_queue, observer, queue_name
+):
+    WorkQueue(observer).send_batch(queue_name, ["kills", "waits"])
+
+    async def work(source):
+        begun = []
+        for _ in range(4):
+            claimed = await source.claim(2, 30)
+            started = await source.begin(claimed[:1])
+            begun.append([delivery.attempt for delivery in started])
+            # Its process dies; the other one was handed back before it started.
+            await source.settle([Settlement(delivery, Release()) for delivery in claimed[1:]])
+            observer.execute(f"update pgmq.q_{queue_name} set vt = clock_timestamp()")
+        return begun
+
+    begun = on_queue(work, retry=Retry(max_attempts=2))
+
+    assert begun == [[1], [2], [], [1]], "the third claim buries the one, the fourth has the other"
+    assert where(observer, queue_name) == {"kills": "dead", "waits": "ready"}
+
+
+def test_with_one_attempt_the_first_start_is_noted_also_by_the_policy_of_the_queue(
+    on_queue, observer, queue_name
+):
+    WorkQueue(observer).set_retry_policy(queue_name, max_attempts=1)
+    WorkQueue(observer).send(queue_name, "kills")
+
+    async def work(source):
+        first = await source.begin(await source.claim(1, 30))
+        observer.execute(f"update pgmq.q_{queue_name} set vt = clock_timestamp()")
+        return len(first), len(await source.begin(await source.claim(1, 30)))
+
+    assert on_queue(work) == (1, 0)
+    assert where(observer, queue_name) == {"kills": "dead"}
+
+
+def test_a_claim_that_is_over_is_lost_to_whoever_had_it(on_queue, observer, queue_name):
+    WorkQueue(observer).send_batch(queue_name, ["mine", "yours"])
+
+    async def work(source):
+        deliveries = await source.claim(2, 30)
+        observer.execute(
+            f"update pgmq.q_{queue_name} set read_ct = read_ct + 1 where message = '\"yours\"'"
+        )
+        lost = await source.extend(deliveries, 50)
+        settled = [
+            results(await source.settle([Settlement(deliveries[1], answer, FAILURE)]))
+            for answer in (Done(), RetryAfter(), Reject(), Release())
+        ]
+        return [delivery.payload for delivery in lost], settled, deliveries
+
+    lost, settled, deliveries = on_queue(work)
+
+    assert lost == ["yours"]
+    assert settled == [["lost"]] * 4
+    assert deliveries[0].lease_end_s - deliveries[1].lease_end_s > 15, "one was extended"
+
+
+def test_what_was_done_before_the_reply_was_lost_is_done(on_queue, observer, queue_name):
+    WorkQueue(observer).send_batch(queue_name, list("abcd"))
+
+    async def work(source):
+        deliveries = await source.begin(await source.claim(4, 30))
+        said = settlements(deliveries, Done(), RetryAfter(60), Reject("bad"), Release(60))
+        source._runner = LosesReplies(source._runner)
+        with pytest.raises(ConnectionFailedError):
+            await source.settle(said)
+        return [await source.settle(said), await source.settle(said[:1])]
+
+    again, once_more = on_queue(work)
+
+    assert results(again) == ["done", "retry", "dead", "released"]
+    assert results(once_more) == ["lost"], "it was told: nobody asks again"
+    assert (
+        value(observer, "select count(*) from sluice.dead_letter where queue_name = %s", queue_name)
+        == 1
+    )
+
+
+def test_settling_is_part_of_the_transaction_it_runs_in(worker_url, on_queue, observer, queue_name):
+    WorkQueue(observer).send_batch(queue_name, ["kept", "rolled back", "lost"])
+
+    async def work(source):
+        kept, back, lost = await source.claim(3, 30)
+        observer.execute(f"update pgmq.q_{queue_name} set read_ct = 9 where message = '\"lost\"'")
+        async with pool_of(worker_url) as pool, pool.connection() as connection:
+            runner = AsyncRunner(connection)
+            said = [await runner.run(source.settling(Settlement(kept, Done())))]
+            await connection.commit()
+            said.append(await runner.run(source.settling(Settlement(lost, Done()))))
+            said.append(await runner.run(source.settling(Settlement(back, Done()))))
+            await connection.rollback()
+        return said
+
+    assert results(on_queue(work)) == ["done", "lost", "done"]
+    assert where(observer, queue_name) == {
+        "kept": "archived", "rolled back": "hidden", "lost": "hidden",
+    }  # fmt: skip
+
+
+def test_a_queue_that_is_not_there_is_refused_at_the_start(worker_url):
+    with pytest.raises(QueueNotFoundError, match="create it"):
+        with_source(worker_url, None, QueueRoute("no_such_queue"))
+
+
+def test_a_topic_makes_its_queue_and_is_bound(worker_url, observer, queue_name):
+    name = f"{queue_name}_paid"
+
+    async def work(source):
+        await source.prepare()
+        WorkQueue(observer).send_topic("orders.eu.paid", "order")
+        return [delivery.payload for delivery in await source.claim(5, 30)]
+
+    assert with_source(worker_url, work, QueueRoute(name, topic="orders.*.paid")) == ["order"]
+
+
+# Share groups --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_group(worker_url, log_name):
+    return lambda work, **fields: with_source(
+        worker_url, work, GroupRoute(log_name, "mailers"), **fields
+    )
+
+
+def group_info(observer, log_name):
+    fields = "leased, retrying, dead, max_attempts"
+    return rows(observer, f"select {fields} from sluice.group_info(%s, 'mailers')", log_name)[0]
+
+
+def test_a_group_is_made_at_the_start_with_the_handler_s_policy(on_group, observer, log_name):
+    async def work(source):
+        await source.prepare()
+        (ev_id,) = send_events(observer, log_name, "new")
+        (delivery,) = await source.claim(5, 20)
+        return source.name, ev_id, delivery
+
+    name, ev_id, delivery = on_group(work, retry=Retry(max_attempts=7, backoff="linear"))
+
+    assert name == delivery.source_name == f"group mailers of log {log_name}"
+    assert (delivery.message_id, delivery.payload, delivery.attempt) == (ev_id, "new", 1)
+    assert (delivery.headers, delivery.key) == ({"ev_type": "t"}, None)
+    assert group_info(observer, log_name)[3] == 7
+    assert (
+        value(observer, "select backoff from sluice.group_info(%s, 'mailers')", log_name)
+        == "linear"
+    )
+
+
+def test_a_log_that_is_not_there_is_refused_at_the_start(worker_url):
+    with pytest.raises(LogNotFoundError):
+        with_source(worker_url, None, GroupRoute("no_such_log", "mailers"))
+
+
+def test_each_outcome_of_events_is_settled_in_one_call_of_settle(on_group, observer, log_name):
+    async def work(source):
+        send_events(observer, log_name, *"abcde")
+        deliveries = await source.begin(await source.claim(5, 30))
+        said = settlements(deliveries, Done(), RetryAfter(60), Reject("bad"), Release(60), Done())
+        first = results(await source.settle(said[:4]))
+        return first + results(await source.settle(said[4:]))
+
+    assert on_group(work) == ["done", "retry", "dead", "released", "done"]
+    assert group_info(observer, log_name)[:3] == (0, 2, 1)
+    assert rows(
+        observer,
+        "select ev_data, reason, error from sluice.dead_event where queue_name = %s",
+        log_name,
+    ) == [("c", "bad", "ValueError: no such customer\nthe trace")]
+
+
+def test_what_was_said_of_events_before_the_reply_was_lost_is_done(on_group, observer, log_name):
+    async def work(source):
+        send_events(observer, log_name, *"abc")
+        deliveries = await source.begin(await source.claim(3, 30))
+        said = settlements(deliveries, Done(), RetryAfter(60), Reject("bad"))
+        source._runner = LosesReplies(source._runner)
+        with pytest.raises(ConnectionFailedError):
+            await source.settle(said)
+        return results(await source.settle(said))
+
+    assert on_group(work) == ["done", "retry", "dead"]
+    assert group_info(observer, log_name)[:3] == (0, 1, 1)
+
+
+def test_a_lapsed_claim_is_lost_and_the_others_of_the_call_are_settled(
+    on_group, observer, log_name
+):
+    async def work(source):
+        send_events(observer, log_name, "lapses")
+        lapsing = await source.claim(1, 0.05)
+        await asyncio.sleep(0.06)
+        assert [d.payload for d in await source.claim(1, 30)] == ["lapses"]
+        send_events(observer, log_name, "kept")
+        kept = await source.claim(1, 30)
+        both = [*lapsing, *kept]
+        assert await source.begin(both) == kept
+        assert await source.extend(both, 40) == lapsing
+        with pytest.raises(LeaseLostError):
+            await source._runner.run(source.settling(Settlement(lapsing[0], Done())))
+        return results(await source.settle([Settlement(delivery, Done()) for delivery in both]))
+
+    assert on_group(work) == ["lost", "done"]
+
+
+def test_starts_of_events_are_counted_once_for_each_claim(on_group, observer, log_name):
+    """Who dies after it began has used up an attempt."""
+
+    async def work(source):
+        send_events(observer, log_name, "kills")
+        attempts = []
+        for _ in range(3):
+            for delivery in await source.begin(await source.claim(1, 0.05)):
+                attempts.append(delivery.attempt)
+            await asyncio.sleep(0.06)
+        return attempts
+
+    assert on_group(work, retry=Retry(max_attempts=2), lease_s=0.05) == [1, 2]
+    assert group_info(observer, log_name)[:3] == (0, 0, 1)
+
+
+def test_a_handler_gives_up_after_its_own_number_of_attempts(on_group, observer, log_name):
+    observer.execute(
+        "select sluice.create_group(%s, 'mailers', '{\"max_attempts\": 9}')", [log_name]
+    )
+
+    async def work(source):
+        send_events(observer, log_name, "fails")
+        seen = []
+        while deliveries := await source.begin(await source.claim(1, 30)):
+            seen += results(await source.settle(settlements(deliveries, RetryAfter())))
+        return seen
+
+    assert on_group(work, retry=Retry(max_attempts=2, first_delay_s=0)) == ["retry", "dead"]
+
+
+def test_events_behind_one_that_comes_again_go_back_with_it(on_group, observer, log_name):
+    observer.execute(
+        "select sluice.create_group(%s, 'mailers', '{\"key\": \"$.customer\"}')", [log_name]
+    )
+
+    async def work(source):
+        send_events(observer, log_name, *(f'{{"customer": "{c}"}}' for c in ("ann", "ann", "bob")))
+        deliveries = await source.claim(3, 30)
+        keys = [delivery.key for delivery in deliveries]
+        first, behind, other = await source.begin(deliveries)
+        await source.settle(settlements([first], RetryAfter(60)))
+        return keys, await source.begin([behind, other]) == [other]
+
+    assert on_group(work) == (["ann", "ann", "bob"], True)
+    assert group_info(observer, log_name)[:2] == (1, 2), "bob's is held, both of ann's wait"
+
+
+def test_handlers_of_a_group_share_a_source_and_what_none_is_for_is_passed_over(
+    worker_url, observer, log_name
+):
+    paid = spec(GroupRoute(log_name, "mailers", ("order.paid",)), "paid")
+    sent = spec(GroupRoute(log_name, "mailers", ("order.sent", "order.lost")), "sent")
+    queue = spec(QueueRoute("elsewhere"), "queue")
+
+    async def main():
+        async with pool_of(worker_url) as pool:
+            feeds = make_feeds([paid, queue, sent], pool, None, "tester")
+            (feed,) = [feed for feed in feeds if isinstance(feed.source, GroupSource)]
+            await feed.source.prepare()
+            send_events(observer, log_name, "p", ev_type="order.paid")
+            send_events(observer, log_name, *"xyz", ev_type="other")
+            send_events(observer, log_name, "s", ev_type="order.sent")
+            handled = []
+            while deliveries := await feed.source.begin(await feed.source.claim(2, 30)):
+                handled += [(feed.spec_of(d).name, d.payload) for d in deliveries]
+                await feed.source.settle([Settlement(d, Done()) for d in deliveries])
+            return len(feeds), feed.specs, handled, feed.source.passed_over
+
+    count, specs, handled, passed_over = asyncio.run(main())
+
+    assert (count, specs) == (2, (paid, sent))
+    assert handled == [("paid", "p"), ("sent", "s")]
+    assert passed_over == 3
+    assert group_info(observer, log_name)[:3] == (0, 0, 0)
+
+
+def test_two_handlers_of_a_group_for_the_same_events_are_refused(log_name):
+    route = GroupRoute(log_name, "mailers", ("t",))
+    for other in (route, GroupRoute(log_name, "mailers", ("u", "t"))):
+        with pytest.raises(ConfigurationError, match="both for events of type 't'"):
+            make_feeds([spec(route, "one"), spec(other, "two")], None, None, "tester")
+    rest = GroupRoute(log_name, "mailers")
+    with pytest.raises(ConfigurationError, match="both for all events"):
+        make_feeds([spec(rest, "one"), spec(rest, "two")], None, None, "tester")
