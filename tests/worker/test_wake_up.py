@@ -171,8 +171,7 @@ def test_a_message_is_handled_as_soon_as_it_is_sent(worker_url, pool, observer, 
     with running(Notifier(pool)):
         asyncio.run(main())
 
-    latencies = sorted(started[number] - sent[number] for number in sent)
-    assert statistics.median(latencies) < 0.2, "it polls twice a minute"
+    assert max(started[number] - sent[number] for number in sent) < 10, "it polls twice a minute"
 
 
 def lateness(observer, arrived, table):
@@ -244,12 +243,16 @@ def test_an_event_is_handled_as_soon_as_it_is_inserted_and_again_at_its_time(
             async with looking(source) as later:
                 await arrival(later, 1)
                 late_s.append(later[0][0] - due_s)
-            return [delivery.payload for _, delivery in (*arrived, *again, *later)], late_s
+            return [(d.payload, d.attempt) for _, d in (*arrived, *again, *later)], late_s
 
     with running(Ticker(pool, period_max_s=0.1, heartbeat_s=HEARTBEAT_S)):
         payloads, late_s = asyncio.run(main())
 
-    assert payloads == ["0", "1", "2", "3", "4", "fails", "later"]
+    assert payloads == [
+        *((str(number), 1) for number in range(5)),
+        ("fails", 2),
+        ("later", 1),
+    ]
     assert all(-0.1 < late < 0.3 for late in late_s), late_s
 
 
