@@ -26,6 +26,7 @@ from pgsluice.worker.runtime.context import Context, SyncContext
 from pgsluice.worker.runtime.delivery import Counts, Delivery, Failure, Settled
 from pgsluice.worker.runtime.ending import Ending
 from pgsluice.worker.runtime.executor import Executor
+from pgsluice.worker.runtime.lane import IDLE_S
 from pgsluice.worker.runtime.patience import Complaints, Patience
 from pgsluice.worker.runtime.routing import Routing
 from pgsluice.worker.runtime.status import HandlerStatus, SourceStatus
@@ -69,6 +70,8 @@ class ConsumerLane:
         executor: Executor,
         listener: AsyncListener | None,
         complaints: Complaints,
+        *,
+        idle_s: float = IDLE_S,
     ) -> None:
         """Prepare it.
 
@@ -79,10 +82,12 @@ class ConsumerLane:
             executor: Calls the handlers.
             listener: Tells of ticks; None: it polls.
             complaints: Where failures are said.
+            idle_s: Seconds after which a log without news is looked at again, whatever the listener says.
 
         Raises:
             ConfigurationError: Two handlers are for the same events.
         """
+        self._idle_s = idle_s
         self._route = route
         self._specs = specs
         self._routing = Routing(specs)
@@ -211,7 +216,8 @@ class ConsumerLane:
             except Exception as error:  # noqa: BLE001 - the next batch tells it
                 await async_pause(self._stopping, self._patience.failed("tick", error))
         if not self._stopping.is_set():
-            await self._subscription.heard(self._subscription.interval_s(_POLL_S))
+            interval_s = self._subscription.interval_s(_POLL_S)
+            await self._subscription.heard(min(interval_s, self._idle_s))
 
     async def _on_event(self, connection: AsyncConnection[Any], event: Event) -> None:
         spec = self._routing.spec_of(event.ev_type)
@@ -279,6 +285,8 @@ def make_consumer_lanes(
     executor: Executor,
     listener: AsyncListener | None,
     complaints: Complaints,
+    *,
+    idle_s: float = IDLE_S,
 ) -> list[ConsumerLane]:
     """The lanes for those handlers that are for consumers; those of one consumer share one.
 
@@ -288,6 +296,7 @@ def make_consumer_lanes(
         executor: Calls them.
         listener: Tells of ticks.
         complaints: Where failures are said.
+        idle_s: When to look again, whatever the listener says.
 
     Raises:
         ConfigurationError: Two handlers of a consumer are for the same events.
@@ -297,6 +306,6 @@ def make_consumer_lanes(
         if isinstance(spec.route, ConsumerRoute):
             consumers.setdefault(replace(spec.route, event_types=()), []).append(spec)
     return [
-        ConsumerLane(route, of_consumer, pool, executor, listener, complaints)
+        ConsumerLane(route, of_consumer, pool, executor, listener, complaints, idle_s=idle_s)
         for route, of_consumer in consumers.items()
     ]
