@@ -199,6 +199,16 @@ def test_a_failure_of_a_claim_that_was_begun_counts_once(connection, claimed):
     assert begin(connection, 2) == (None, "lost")
 
 
+def test_attempts_count_together_by_any_spelling(connection, claimed):
+    connection.execute("select sluice.fail('ORDERS', '[{\"msg_id\": 1, \"read_ct\": 1}]')")
+    claim_again(connection)
+    begin = "select attempt from sluice.begin_attempts('Orders', '{1}', '{2}', 'w')"
+    assert value(connection, begin) == 2
+
+    assert fail(connection, (1, 2), max_attempts=2) == [(1, "dead", 2)]
+    assert noted(connection) == []
+
+
 def test_a_claim_that_was_never_begun_does_not_count_from_the_second_on(connection, claimed):
     fail(connection, (1, 1))
     for _ in range(7):
