@@ -132,11 +132,13 @@ def test_each_failure_has_its_outcome_in_their_order_also_said_twice(connection,
     connection.execute("select pgmq.read('orders', 30, 2)")
     reject = {"msg_id": 3, "read_ct": 1, "reject": True}
 
-    outcomes = fail(connection, reject, (1, 1), (9, 1), (2, 7), (1, 1), {"msg_id": None})
+    outcomes = fail(connection, reject, (1, 1), (9, 1), (2, 7), (1, 1), {"msg_id": None}, reject)
 
     assert outcomes == [
         (3, "dead", 1), (1, "retry", 1), (9, "gone", None), (2, "stale", None), (1, "retry", 1), (None, "gone", None),
+        (3, "dead", 1),
     ]  # fmt: skip
+    assert value(connection, "select count(*) from sluice.dead_letter") == 1
     assert fail(connection) == []
 
 
