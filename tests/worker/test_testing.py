@@ -271,7 +271,7 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
         key: text for key, text in os.environ.items() if not key.startswith(("PGSLUICE", "PYTEST"))
     }
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "pgsluice_pytest", "-p", "no:cacheprovider", *arguments],
+        [sys.executable, "-m", "pytest", "-q", "-p", "pgsluice_pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments],
         cwd=folder, capture_output=True, text=True, env={**environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
 
