@@ -22,6 +22,7 @@ begin
     return query select * from sluice._maintain_retention();
     return query select * from sluice._maintain_deduplication();
     return query select * from sluice._maintain_inbox();
+    return query select * from sluice._maintain_attempts();
     return query select * from sluice._maintain_partitions();
 end;
 $$;
