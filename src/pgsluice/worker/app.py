@@ -331,9 +331,9 @@ class App:
         )
 
     def close(self) -> None:
-        """Close the connections that were opened to send; the next who sends opens them again."""
+        """Close the connections that `send` and `send_many` opened; the next who sends opens others."""
         self._pools.close()
 
     async def aclose(self) -> None:
-        """As `close`, with those of this event loop."""
+        """Close those that `send_async` and `send_many_async` opened in this event loop; before the loop ends."""
         await self._pools.aclose()
