@@ -284,6 +284,37 @@ def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
         return tuple(dict(fetch(connection, read("ledger.sql"))))
 
 
+def require(connection: psycopg.Connection[Any]) -> None:
+    """Look that this release can work on what is installed; reads the ledger, and changes nothing.
+
+    Raises:
+        NotInstalledError: Nothing is installed, or migrations of this release are missing.
+        SchemaError: The server is too old, or a later release has changed what this one cannot work on.
+        PrivilegeError: The role may not read the ledger.
+    """
+    _check_server(connection)
+    installed = installed_versions(connection)
+    if not installed:
+        raise NotInstalledError(
+            "pgsluice is not installed in this database; install it with `pgsluice schema install`"
+        )
+    known = _migrations(legacy=_has_legacy(installed))
+    missing = [m.version for m in known if m.version not in installed]
+    if missing:
+        raise NotInstalledError(
+            f"the schemas in this database are older than this release: {', '.join(missing)} is missing; bring them "
+            "up with `pgsluice schema upgrade`"
+        )
+    with _translated():
+        breaking = [version for (version,) in fetch(connection, read("ledger_breaking.sql"))]
+    unknown = sorted(set(breaking) - {m.version for m in known})
+    if unknown:
+        raise SchemaError(
+            f"the schemas in this database are newer than this release can work on: {', '.join(unknown)}; upgrade "
+            "pgsluice"
+        )
+
+
 def fingerprint(connection: psycopg.Connection[Any]) -> list[str]:
     """Describe the catalog of our schemas, one object a line, sorted.
 

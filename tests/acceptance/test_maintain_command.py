@@ -8,10 +8,11 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from pgsluice import EventLog
+from pgsluice import EventLog, Listener, ListenerState, WorkQueue
 from support import rows, value, wait_until
 
 PGSLUICE = [sys.executable, "-c", "from pgsluice.cli.main import main; main()"]
@@ -46,6 +47,15 @@ def log(database_18):
         log.create_queue("changes")
         log.register_consumer("changes", "c")
         yield log
+
+
+def name_extra(connection):
+    """Let the log name a function of its own, and one that fails before it."""
+    connection.execute("create table extra (log text)")
+    connection.execute(
+        "create function note(log text) returns void language sql as 'insert into extra values (log)'"
+    )
+    connection.execute("update pgq.queue set queue_extra_maint = '{note}'")
 
 
 def delivered(log):
@@ -100,6 +110,73 @@ def test_once_does_all_there_is_and_ends(database_18, log):
     assert once(database_18.url) == "nothing to do\n"
 
 
+def test_functions_that_a_log_names_are_called_also_beside_one_that_fails(database_18, log):
+    with database_18.connect() as connection:
+        name_extra(connection)
+        connection.execute("update pgq.queue set queue_extra_maint = '{missing,note}'")
+
+        steps = json.loads(once(database_18.url, "--json", code=1))
+
+        assert value(connection, "select log from extra") == "changes"
+        extra = [(step["done"], step["detail"]) for step in steps if step["task"] == "extra"]
+        assert extra[0] == (True, "note")
+        assert not extra[1][0]
+        assert "missing" in extra[1][1]
+
+        with maintaining(database_18.url):
+            wait_until(
+                lambda: value(connection, "select count(*) from extra") > 1, "it to be called"
+            )
+
+
+def standing(connection):
+    """The process ids of the sessions that lead, and of those that stand by."""
+    found = dict(
+        rows(
+            connection,
+            """select l.pid is not null, array_agg(a.pid) from pg_stat_activity as a
+            left join pg_locks as l on l.pid = a.pid and l.locktype = 'advisory'
+            where a.application_name = 'pgsluice leader' and a.datname = current_database() group by 1""",
+        )
+    )
+    return found.get(True, []), found.get(False, [])
+
+
+def test_one_leads_and_the_other_takes_over_within_two_seconds_when_it_is_killed(database_18, log):
+    WorkQueue(log_connection := database_18.connect()).create("orders")
+    with (
+        log_connection as connection,
+        maintaining(database_18.url) as first,
+        Listener(database_18.url) as listener,
+        listener.subscribe("orders") as subscription,
+    ):
+        wait_until(lambda: len(standing(connection)[0]) == 1, "the first to lead")
+        with maintaining(database_18.url):
+            wait_until(lambda: len(standing(connection)[1]) == 1, "the second to stand by")
+            (leader,), (standby,) = standing(connection)
+            asked = value(
+                connection, "select query_start from pg_stat_activity where pid = %s", standby
+            )
+            assert value(connection, "select sluice.lead(0) is null")
+
+            first.kill()
+            first.wait()
+            began_s = time.monotonic()
+            wait_until(lambda: standing(connection)[0] == [standby], "the second to lead", 5)
+            took_s = time.monotonic() - began_s
+
+            assert leader != standby
+            assert took_s < 2
+            assert asked is not None
+            # And it does everything: an event is ticked, a message announced.
+            log.insert_event("changes", "t", "after")
+            wait_until(lambda: "after" in (delivered(log) or []), "the event")
+            wait_until(lambda: listener.state is ListenerState.LISTENING, "the listener to be sure")
+            WorkQueue(connection).send("orders", "after")
+            while not WorkQueue(connection).read("orders", 600):
+                assert subscription.wait(600)
+
+
 def test_a_database_without_the_schema_is_said_to_have_none(server_18):
     with maintaining(server_18.url("template1")) as process:
         said, _ = process.communicate(timeout=30)
@@ -115,6 +192,7 @@ def test_the_statements_for_pg_cron_do_the_work(database_18, log):
     ).stdout  # fmt: skip
     log.insert_event("changes", "t", "x")
     with database_18.connect() as connection:
+        name_extra(connection)
         # What pg_cron does with them, once each.
         connection.execute("create schema cron")
         connection.execute("create table cron.job (name text, schedule text, command text)")
@@ -128,9 +206,11 @@ def test_the_statements_for_pg_cron_do_the_work(database_18, log):
             connection.execute(command)
 
         assert value(connection, "select count(*) from pgq.tick where tick_queue = 1") == 2
+        assert value(connection, "select sluice.notifier_age() < '1 minute'")
+        assert value(connection, "select log from extra") == "changes"
 
     assert [name for name, _, _ in jobs] == [
-        f"pgsluice {task}" for task in ("tick", "retry", "rotate", "maintain")
+        f"pgsluice {task}" for task in ("tick", "retry", "notify", "rotate", "maintain", "extra")
     ]
     assert all(re.fullmatch(r"[1-9]\d? seconds?", schedule) for _, schedule, _ in jobs)
 

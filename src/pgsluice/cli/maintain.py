@@ -1,12 +1,9 @@
-"""`pgsluice maintain`: ticks, rotation, retries, and the rest of what queues and logs need."""
+"""`pgsluice maintain`: ticks, rotation, retries, wake-ups, and the rest of what queues and logs need."""
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from importlib import resources
 
@@ -19,7 +16,7 @@ from pgsluice.cli.queue_shared import show
 from pgsluice.cli.signals import stop_on_signals
 from pgsluice.client import MaintenanceStep
 from pgsluice.connection import Target, connect, resolve
-from pgsluice.worker import Maintenance, Ticker
+from pgsluice.worker import Maintainer, Maintenance, Pace, Ticker
 
 
 @click.command(short_help="Tick logs, and keep queues and logs in order.")
@@ -46,11 +43,19 @@ from pgsluice.worker import Maintenance, Ticker
     help="How often to look when none has arrived for long.",
 )
 @click.option(
+    "--poll-interval-ms",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="How often to look for new messages: so long, at most, the listeners of a work queue wait for one.",
+)
+@click.option(
     "--period-s",
     type=click.FloatRange(min=0, min_open=True),
     default=10.0,
     show_default=True,
-    help="How often to rotate logs and to do the rest: partitions, retention, deduplication keys.",
+    help="How often to rotate logs and to do the rest: partitions, retention, deduplication keys, and the functions "
+    "that logs name in queue_extra_maint.",
 )
 @json_option
 @dsn_option
@@ -59,14 +64,17 @@ def maintain(
     print_cron: bool,
     tick_min_ms: int,
     tick_max_ms: int,
+    poll_interval_ms: int,
     period_s: float,
     as_json: bool,
     dsn: str | None,
 ) -> None:
-    """Tick event logs, rotate them, let events come again, make the next partitions, drop what is old.
+    """Tick event logs, rotate them, let events come again, wake who waits for messages, make the next partitions, drop
+    what is old.
 
-    Runs until it is interrupted, in one process or in several, also beside pgqd and pg_cron; prints what it did, ticks
-    left out. What is in use is left to a later round. With --once, exit code 1 says that something
+    Runs until it is interrupted, also beside pgqd and pg_cron; prints what it did, ticks left out. Run it twice, or
+    beside `pgsluice worker run`, which does the same: one leads, and another takes over within two seconds when that
+    one ends. What is in use is left to a later round. With --once, which wakes nobody, exit code 1 says that something
     was given up, as it is in use or not ours.
     """
     if print_cron:
@@ -82,13 +90,19 @@ def maintain(
     if once:
         _maintain_once(target, as_json)
         return
-    # One connection for the ticks: nothing else may keep them waiting.
-    with ConnectionPool(target.conninfo, min_size=2, max_size=2, open=True) as pool:
-        ticker = Ticker(pool, period_min_s=tick_min_ms / 1000, period_max_s=tick_max_ms / 1000)
-        maintenance = Maintenance(
-            pool, period_s=period_s, report=lambda step: _say(step, as_json=as_json)
-        )
-        _run_all(ticker.run, maintenance.run)
+    pace = Pace(
+        tick_min_s=tick_min_ms / 1000,
+        tick_max_s=tick_max_ms / 1000,
+        period_s=period_s,
+        poll_interval_s=poll_interval_ms / 1000,
+    )
+    with stop_on_signals() as stop:
+        Maintainer(
+            target.conninfo,
+            pace=pace,
+            report=lambda step: _say(step, as_json=as_json),
+            works_pooled=True,
+        ).run(stop)
 
 
 def _maintain_once(target: Target, as_json: bool) -> None:
@@ -103,20 +117,6 @@ def _maintain_once(target: Target, as_json: bool) -> None:
     show([*done, *left], as_json, empty="nothing to do")
     if left:
         sys.exit(EXIT_DIFFERENCE)
-
-
-def _run_all(*runs: Callable[[threading.Event], None]) -> None:
-    """Run these side by side until one fails, or a signal stops them all."""
-    with stop_on_signals() as stop, ThreadPoolExecutor(len(runs)) as threads:
-        futures = [threads.submit(run, stop) for run in runs]
-        try:
-            # In steps: a wait without an end is one that a signal cannot end.
-            while not stop.is_set() and not any(future.done() for future in futures):
-                wait(futures, timeout=0.1, return_when=FIRST_COMPLETED)
-        finally:
-            stop.set()
-        for future in futures:
-            future.result()
 
 
 def _say(step: MaintenanceStep, *, as_json: bool) -> None:

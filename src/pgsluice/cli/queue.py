@@ -13,6 +13,7 @@ from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.queue_archive import replay, replays, retention
 from pgsluice.cli.queue_dead_letters import dead_letters
+from pgsluice.cli.queue_limits import blocked, limits, unpark
 from pgsluice.cli.queue_look import browse, count, get, peek
 from pgsluice.cli.queue_partitions import create_queue, partition_options, partitions
 from pgsluice.cli.queue_retries import retry_policy
@@ -188,7 +189,7 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
 
 
 for _command in (
-    *(browse, count, dead_letters, get, partitions, peek, replay, replays, retention, retry_policy),
-    *(tail, topics),
+    *(blocked, browse, count, dead_letters, get, limits, partitions, peek, replay, replays),
+    *(retention, retry_policy, tail, topics, unpark),
 ):
     queue.add_command(_command)

@@ -48,6 +48,14 @@ def duration(text: str) -> timedelta | str:
         raise click.BadParameter(f"{text!r} is too long; write {FOR_EVER}") from None
 
 
+def seconds(text: str) -> float:
+    """A length of time, in seconds."""
+    length = duration(text)
+    if not isinstance(length, timedelta):
+        raise click.BadParameter(f"{text!r} is no duration here; write 90s, 15m, 12h, 30d or 4w")
+    return length.total_seconds()
+
+
 @click.command()
 @click.argument("queue_name", metavar="[QUEUE]", required=False)
 @click.argument("keep", metavar="[DURATION]", type=duration, required=False)

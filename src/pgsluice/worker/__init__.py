@@ -8,12 +8,14 @@ from pgsluice.worker.answer import Answer, Done, Reject, Release, RetryAfter
 from pgsluice.worker.app import App
 from pgsluice.worker.handler import Batch, Execution, Mode
 from pgsluice.worker.listener import AsyncListener, Listener, ListenerState
+from pgsluice.worker.maintainer import Maintainer, Pace
 from pgsluice.worker.maintenance import Maintenance
 from pgsluice.worker.notifier import Notifier
 from pgsluice.worker.outcome import ConsumedBatch, RetryEventError, RetryIn
 from pgsluice.worker.queue_worker import QueueWorker
 from pgsluice.worker.retry import Retry
 from pgsluice.worker.runtime.context import Context, SyncContext
+from pgsluice.worker.schedules import Scheduler, ScheduleSpec
 from pgsluice.worker.sendable import Handler
 from pgsluice.worker.subscription import AsyncSubscription, Subscription
 from pgsluice.worker.ticker import Ticker
@@ -36,9 +38,11 @@ __all__ = [
     "Handler",
     "Listener",
     "ListenerState",
+    "Maintainer",
     "Maintenance",
     "Mode",
     "Notifier",
+    "Pace",
     "QueueWorker",
     "Reject",
     "Release",
@@ -46,6 +50,8 @@ __all__ = [
     "RetryAfter",
     "RetryEventError",
     "RetryIn",
+    "ScheduleSpec",
+    "Scheduler",
     "Subscription",
     "SyncContext",
     "Ticker",

@@ -1,4 +1,4 @@
-"""Keeps queues and logs in order: partitions, retention, rotation, share groups, events that come again."""
+"""Keeps queues and logs in order: partitions, retention, rotation, share groups, events that come again, and more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client import EventLog, MaintenanceStep, WorkQueue
-from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
+from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError, SluiceError
 from pgsluice.worker.pause import next_delay_s
 
 Report = Callable[[MaintenanceStep], None]
@@ -39,7 +39,8 @@ class Maintenance:
 
         Args:
             pool: Gives one connection at a time, of a role that may maintain (`sluice_admin`).
-            period_s: Seconds between two rounds of partitions, retention, deduplication keys and rotation, more than 0.
+            period_s: Seconds between two rounds of partitions, retention, deduplication keys, rotation and what logs
+                name in `queue_extra_maint`, more than 0.
             retry_period_s: Seconds between two looks for events that are to come again now, and after share groups,
                 more than 0.
             report: Called with each thing that was done.
@@ -68,6 +69,7 @@ class Maintenance:
                 self._maintain_groups()
                 if time.monotonic() >= round_at_s:
                     self._rotate()
+                    self._extra()
                     self._maintain(stop)
                     round_at_s = time.monotonic() + self._period_s
                 delay_s = 0.0
@@ -90,7 +92,7 @@ class Maintenance:
         self._retry(stop)
         self._maintain_groups()
         self._rotate()
-        return self._maintain(stop)
+        return [*self._extra(), *self._maintain(stop)]
 
     def _retry(self, stop: threading.Event) -> None:
         """Move events that are due back into their logs."""
@@ -120,6 +122,23 @@ class Maintenance:
                     else f"segment {step.segment} {step.action}"
                 )
                 self._report(MaintenanceStep("rotate", step.queue_name, True, detail))
+
+    def _extra(self) -> list[MaintenanceStep]:
+        """Call the functions that logs name; return those that failed: they keep nothing else from being done."""
+        failed = []
+        for queue_name, function_name in self._events.list_extra_maint():
+            try:
+                if not self._events.run_extra_maint(queue_name, function_name):
+                    continue
+            except (ConnectionFailedError, RetryableError):
+                raise
+            except SluiceError as error:
+                _log.warning("maintenance: %s of log %s: %s", function_name, queue_name, error)
+                detail = f"{function_name}: {error}"
+                failed.append(MaintenanceStep("extra", queue_name, False, detail))
+            else:
+                self._report(MaintenanceStep("extra", queue_name, True, function_name))
+        return failed
 
     def _maintain(self, stop: threading.Event) -> list[MaintenanceStep]:
         left: list[MaintenanceStep] = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import logs, pgq
+from pgsluice.client.calls import logs, pgq, upkeep
+from pgsluice.client.calls.upkeep import ExtraMaintenance
 from pgsluice.client.log_records import GroupStep, LogTick, RestoredLog, RotationStep, Segment
 
 
@@ -157,6 +158,26 @@ class AsyncTicking:
         Source: `sluice.maintain_groups`.
         """
         return await self._runner.run(logs.maintain_groups(queue_name))
+
+    async def list_extra_maint(self) -> list[ExtraMaintenance]:
+        """Return the functions that logs name in `queue_extra_maint`, in the order in which they are to be called.
+
+        Source: `sluice.list_extra_maint`.
+        """
+        return await self._runner.run(upkeep.list_extra_maint())
+
+    async def run_extra_maint(self, queue_name: str, function_name: str) -> bool:
+        """Call a function that a log names in `queue_extra_maint`, with the log's name and this session's rights.
+
+        Returns:
+            Whether it was called; False when the log does not name it.
+
+        Raises:
+            SluiceError: What the function raises.
+
+        Source: `sluice.run_extra_maint`.
+        """
+        return await self._runner.run(upkeep.run_extra_maint(queue_name, function_name))
 
     async def list_segments(self, queue_name: str) -> list[Segment]:
         """Return the segments of a log, by number: what they take, and who needs them.

@@ -6,7 +6,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import logs, pgq
+from pgsluice.client.calls import logs, pgq, upkeep
+from pgsluice.client.calls.upkeep import ExtraMaintenance
 from pgsluice.client.log_records import GroupStep, LogTick, RestoredLog, RotationStep, Segment
 
 
@@ -156,6 +157,26 @@ class Ticking:
         Source: `sluice.maintain_groups`.
         """
         return self._runner.run(logs.maintain_groups(queue_name))
+
+    def list_extra_maint(self) -> list[ExtraMaintenance]:
+        """Return the functions that logs name in `queue_extra_maint`, in the order in which they are to be called.
+
+        Source: `sluice.list_extra_maint`.
+        """
+        return self._runner.run(upkeep.list_extra_maint())
+
+    def run_extra_maint(self, queue_name: str, function_name: str) -> bool:
+        """Call a function that a log names in `queue_extra_maint`, with the log's name and this session's rights.
+
+        Returns:
+            Whether it was called; False when the log does not name it.
+
+        Raises:
+            SluiceError: What the function raises.
+
+        Source: `sluice.run_extra_maint`.
+        """
+        return self._runner.run(upkeep.run_extra_maint(queue_name, function_name))
 
     def list_segments(self, queue_name: str) -> list[Segment]:
         """Return the segments of a log, by number: what they take, and who needs them.

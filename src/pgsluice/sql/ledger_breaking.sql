@@ -1,0 +1,1 @@
+select version from sluice.migration where breaking is not null order by version;

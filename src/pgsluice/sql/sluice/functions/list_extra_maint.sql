@@ -1,0 +1,17 @@
+-- Runs as the caller, who reads pgq.queue: nothing is to be learned here that is not to be read there.
+create or replace function sluice.list_extra_maint()
+returns table (queue_name text, function_name text)
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select q.queue_name, extra.name
+    from pgq.queue as q
+    cross join unnest(q.queue_extra_maint) with ordinality as extra (name, position)
+    order by q.queue_name, extra.position;
+$$;
+
+comment on function sluice.list_extra_maint() is
+    'The functions that logs name in queue_extra_maint, in the order in which they are to be called with the log''s name.';
+revoke execute on function sluice.list_extra_maint() from public;
+grant execute on function sluice.list_extra_maint() to pgq_admin, sluice_admin;

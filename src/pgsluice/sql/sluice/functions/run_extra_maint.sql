@@ -1,0 +1,30 @@
+-- It runs with the rights of the caller, who could call the function as well; who may name one is said in pgq.maint_operations.
+--
+-- Only what the log names: whoever may call this one may not be led to call another. As from PgQ's daemon it runs in the search_path
+-- that sessions of the caller begin with.
+create or replace function sluice.run_extra_maint(queue_name text, function_name text)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_statement constant text := format('select %s($1)', pgq.quote_fqname(function_name));
+begin
+    if not exists (
+        select
+        from sluice.list_extra_maint() as extra
+        where extra.queue_name = run_extra_maint.queue_name
+          and extra.function_name = run_extra_maint.function_name
+    ) then
+        return false;
+    end if;
+    perform set_config('search_path', s.reset_val, true) from pg_settings as s where s.name = 'search_path';
+    execute v_statement using queue_name;
+    return true;
+end;
+$$;
+
+comment on function sluice.run_extra_maint(text, text) is
+    'Call a function that a log names in queue_extra_maint, with the log''s name; false when the log does not name it.';
+revoke execute on function sluice.run_extra_maint(text, text) from public;
+grant execute on function sluice.run_extra_maint(text, text) to pgq_admin, sluice_admin;

@@ -1,0 +1,219 @@
+"""One process that runs handlers: from the wait for the server to the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict
+from typing import Any, Protocol, TypeVar
+
+from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError
+from pgsluice.worker.pause import next_delay_s
+from pgsluice.worker.shutdown import Level, Shutdown
+
+EXIT_DONE = 0
+EXIT_LEFT = 1
+EXIT_ERROR = 3
+EXIT_REPLACE = 75  # EX_TEMPFAIL of sysexits.h
+
+Result = TypeVar("Result")
+Tell = Callable[[dict[str, Any]], None]
+
+_log = logging.getLogger(__name__)
+_BEAT_S = 0.5
+_RECONNECT_MAX_S = 1.0
+# After the end was wanted at once; then what hangs is left hanging.
+_AT_ONCE_S = 3.0
+_EXIT_S = 5.0
+
+
+class Runnable(Protocol):
+    """What a `Worker` is to those who run it."""
+
+    async def run(self) -> None:
+        """Handle messages until it is stopped."""
+        ...
+
+    async def run_until_empty(self, *, idle_s: float) -> Any:
+        """Handle messages until there are none; what became of them, by handler."""
+        ...
+
+    def stop(self, *, now: bool = False) -> None:
+        """Claim nothing more, and finish; or end now."""
+        ...
+
+    def status(self) -> Any:
+        """How it fares: a dataclass."""
+        ...
+
+
+async def serve(
+    make: Callable[[], Runnable],
+    shutdown: Shutdown,
+    *,
+    check: Callable[[], object],
+    tell: Tell,
+    until_empty_s: float | None = None,
+) -> int:
+    """Run a worker until it is told to end, or until there is nothing more to do.
+
+    Args:
+        make: Makes the worker, once the server is there.
+        shutdown: Tells it to end.
+        check: Looks whether it can start; raises what keeps it from it. Called in a thread.
+        tell: Told every half second how it fares.
+        until_empty_s: End when nothing has come for so long; None: never.
+
+    Returns:
+        The exit code: `EXIT_DONE`; `EXIT_LEFT`, something is left that was to be done; `EXIT_REPLACE`, a process anew
+        would fare better.
+
+    Raises:
+        SluiceError: What waiting does not mend.
+    """
+    tell({"state": "starting"})
+    changed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    shutdown.watch(lambda: _call_soon(loop, changed.set))
+    starting = asyncio.create_task(_start(check, tell))
+    await _first(starting, changed.wait())
+    if not starting.done():
+        starting.cancel()
+        return EXIT_DONE
+    starting.result()
+    worker = make()
+    running = asyncio.create_task(
+        worker.run() if until_empty_s is None else worker.run_until_empty(idle_s=until_empty_s)
+    )
+    beating = asyncio.create_task(_beat(worker, tell))
+    try:
+        is_finished = await _steer(worker, running, shutdown, changed)
+    finally:
+        beating.cancel()
+    status = asdict(worker.status())
+    if not is_finished:
+        return EXIT_LEFT
+    counts = running.result()
+    if status.get("wants_replacement"):
+        return EXIT_REPLACE
+    if until_empty_s is not None and any(count.dead for count in (counts or {}).values()):
+        return EXIT_LEFT
+    return EXIT_LEFT if shutdown.level is Level.AT_ONCE else EXIT_DONE
+
+
+async def _steer(
+    worker: Runnable, running: asyncio.Task[Any], shutdown: Shutdown, changed: asyncio.Event
+) -> bool:
+    """Pass on what the shutdown wants; whether the worker ended by itself."""
+    while not running.done():
+        if shutdown.level is Level.FINISH:
+            worker.stop()
+        elif shutdown.level is Level.AT_ONCE:
+            worker.stop(now=True)
+            await asyncio.wait([running], timeout=_AT_ONCE_S)
+            return running.done()
+        await _first(running, changed.wait())
+        changed.clear()
+    return True
+
+
+async def _start(check: Callable[[], object], tell: Tell) -> None:
+    """Look whether it can start, and wait as long as the server is away."""
+    delay_s = 0.0
+    while True:
+        try:
+            await in_thread(check)
+        except (ConnectionFailedError, RetryableError) as error:
+            delay_s = min(_RECONNECT_MAX_S, next_delay_s(delay_s))
+            _log.warning("%s; again in %.1f s", error, delay_s)
+            tell({"state": "starting", "waits_for": "server"})
+            await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
+        else:
+            return
+
+
+async def _beat(worker: Runnable, tell: Tell) -> None:
+    while True:
+        tell(asdict(worker.status()))
+        await asyncio.sleep(_BEAT_S)
+
+
+async def _first(task: asyncio.Task[Any], other: Coroutine[Any, Any, object]) -> None:
+    """Wait for the task, but no longer than for the other one."""
+    waiting = asyncio.create_task(other)
+    await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, step: Callable[[], object]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(step)
+
+
+async def in_thread(step: Callable[[], Result]) -> Result:
+    """Run it in a thread that keeps nothing from ending: an attempt to connect may take long."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Result] = loop.create_future()
+
+    def settle(result: Result | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)  # type: ignore[arg-type]  # of a step that has not failed
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        try:
+            result = step()
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            failure = error
+            _call_soon(loop, lambda: settle(None, failure))
+        else:
+            _call_soon(loop, lambda: settle(result, None))
+
+    threading.Thread(target=run, name="pgsluice start", daemon=True).start()
+    return await future
+
+
+def run_process(serving: Coroutine[Any, Any, int], shutdown: Shutdown) -> int:
+    """Run `serve` in a loop of its own, in a process that has nothing else to do.
+
+    Returns:
+        The exit code. What still hangs then ends with the process a moment later.
+    """
+    # Whatever hangs: a handler that blocks the loop must not keep the process from ending.
+    shutdown.watch(
+        lambda: (
+            exit_after(_AT_ONCE_S + _EXIT_S, EXIT_LEFT) if shutdown.level is Level.AT_ONCE else None
+        )
+    )
+    try:
+        with asyncio.Runner() as runner:
+            code = runner.run(serving)
+            exit_after(_EXIT_S, code)
+    except SluiceError as error:
+        _log.critical("%s", error)
+        code = EXIT_ERROR
+        exit_after(_EXIT_S, code)
+    return code
+
+
+def exit_after(seconds: float, code: int) -> None:
+    """End the process after so long if it has not ended by then."""
+
+    def end() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,125 @@
+"""What a worker writes: a line for each thing, with no payload, no password, and not too many."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+
+from pgsluice.worker import log_lines
+
+PASSWORD = "s3cret:/@word"
+QUOTED = "s3cret%3A%2F%40word"
+PAYLOAD = "the-customer's-secret"
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Set up logs as a process does; what was written comes back."""
+    stream = io.StringIO()
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+
+    def begin(
+        form="text",
+        number=None,
+        dsn=f"postgresql://u:{QUOTED}@h/d",
+    ):
+        monkeypatch.setattr("sys.stderr", stream)
+        log_lines.set_up_logs(
+            form=form, level="info", secrets=log_lines.secrets_of(dsn), number=number
+        )
+        return stream
+
+    yield begin
+    logging.captureWarnings(capture=False)
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def fail():
+    try:
+        int(PAYLOAD)
+    except ValueError:
+        logging.getLogger("pgsluice.worker.x").exception(
+            "handler mail failed", extra={"message_id": 7}
+        )
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_an_exception_of_a_handler_is_named_with_its_place_and_without_what_it_says(written, form):
+    stream = written(form)
+
+    fail()
+
+    said = stream.getvalue()
+    assert PAYLOAD not in said
+    assert said.count("\n") == 1
+    assert "ValueError" in said
+    assert f"{__file__}:" in said
+    assert "message_id" in said
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_password_is_not_written_whoever_says_it(written, form):
+    stream = written(form)
+
+    for name in ("pgsluice.worker", "psycopg.pool", "the.users.own"):
+        logging.getLogger(name).warning(
+            "connecting with %s", PASSWORD, extra={"dsn": f"u:{PASSWORD}@h"}
+        )
+    logging.getLogger("pgsluice").info("postgresql://u:%s@h/d", QUOTED)
+
+    assert "s3cret" not in stream.getvalue()
+    assert stream.getvalue().count("***") == 7
+
+
+def test_json_lines_are_objects_with_the_fields_that_were_given(written):
+    stream = written("json", number=2)
+
+    logging.getLogger("pgsluice.worker").info(
+        "done %d", 3, extra={"handler": "mail", "attempt": 2, "payload": {"a": PAYLOAD}}
+    )
+
+    line = json.loads(stream.getvalue())
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "level": "info", "logger": "pgsluice.worker", "message": "done 3", "process": 2, "handler": "mail", "attempt": 2,
+    }  # fmt: skip
+
+
+def test_the_users_own_lines_keep_their_traceback(written):
+    stream = written()
+
+    try:
+        {}["mine"]
+    except KeyError:
+        logging.getLogger("shop").exception("oh")
+
+    assert "KeyError: 'mine'" in stream.getvalue()
+
+
+def test_warnings_of_the_runtime_are_two_a_second_and_those_kept_back_are_counted(
+    written, monkeypatch
+):
+    now_s = [100.0]
+    monkeypatch.setattr(log_lines.time, "monotonic", lambda: now_s[0])
+    stream = written()
+    log = logging.getLogger("pgsluice.worker.listener")
+
+    for tenth in range(100):
+        now_s[0] = 100.0 + tenth / 10
+        log.warning("no server %d", tenth)
+        log.info("kept %d", tenth)
+    logging.getLogger("shop").warning("mine")
+
+    lines = stream.getvalue().splitlines()
+    warnings = [line for line in lines if "no server" in line]
+    assert 20 <= len(warnings) <= 22
+    assert (
+        sum(int(line.rpartition("kept_back=")[2]) for line in warnings if "kept_back" in line) >= 70
+    )
+    assert sum("kept " in line for line in lines) == 100
+    assert "mine" in lines[-1]
