@@ -31,7 +31,9 @@ ABOUT = {
 PYTHON = (
     *("WorkQueue", "TableQueue", "EventLog", "ShareGroup", "QueueWorker", "EventConsumer"),
     *("EventBatch", "RetryIn", "RetryEventError", "ConsumedBatch", "Listener", "AsyncListener"),
-    *("Subscription", "Notifier", "Ticker", "Maintenance", "Retry", "Settings"),
+    *("App", "Handler", "Context", "SyncContext", "Retry", "Batch", "Done", "RetryAfter", "Release"),
+    *("Reject", "Worker", "WorkerOptions", "Inbox"),
+    *("Subscription", "Notifier", "Ticker", "Maintenance", "Settings"),
     *("Message", "Event", "NewEvent", "OpenBatch", "ConsumerState", "Segment"),
     *("ClaimedEvent", "GroupOptions", "GroupInfo", "OpenClaim"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),

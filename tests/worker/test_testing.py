@@ -52,7 +52,7 @@ async def mail(order: Order, context: Context) -> Any:
         raise ValueError("what")
     if order.id == 6:
         await context.heartbeat()
-    await asyncio.Event().wait()
+    return await asyncio.Event().wait()
 
 
 @app.handler("seen")
