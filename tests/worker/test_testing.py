@@ -217,6 +217,17 @@ def test_queues_and_logs_are_drained_also_of_what_handlers_send(shop, observer):
     assert time.monotonic() - began_s < 20
 
 
+def test_an_app_is_drained_elsewhere_and_its_handlers_send_there(shop, worker_url, observer):
+    shop, accept, _ = shop
+    accept.send(Order(1))
+    shop.dsn = "host=/nowhere"
+
+    counts = drain(shop, queues=["drain_orders", "drain_parcels"], dsn=worker_url)
+
+    assert (counts["accept"].done, counts["ship"].done) == (1, 1)
+    assert shop.dsn == "host=/nowhere"
+
+
 async def test_a_log_is_ticked_while_it_is_drained(shop):
     shop, _, paid = shop
     first = await drain_async(shop, handlers=["paid"])  # makes the group

@@ -108,7 +108,7 @@ class App:
 
     Attributes:
         name: For people, and for the server's list of connections.
-        dsn: Where to send and to work; None: as the rule of all commands has it.
+        dsn: Where to send and to work; None: as the rule of all commands has it. It may be set later.
         handlers: Its handlers, by name.
         middlewares: What is called around each, the first outermost.
         schedules: What is sent again and again, by name.
@@ -127,7 +127,7 @@ class App:
         self.handlers: dict[str, HandlerSpec] = {}
         self.middlewares: list[Middleware] = []
         self.schedules: dict[str, ScheduleSpec] = {}
-        self._pools = SendingPools(dsn, f"pgsluice {name}")
+        self._pools = SendingPools(lambda: self.dsn, f"pgsluice {name}")
 
     def __repr__(self) -> str:
         return f"<App {self.name!r} with {len(self.handlers)} handlers>"

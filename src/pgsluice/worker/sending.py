@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from pgsluice.client.calls import Call, deduplication, delayed, pgq, producing
-from pgsluice.client.calls.arguments import whole
+from pgsluice.client.calls.arguments import whole, zoned_time
 from pgsluice.client.log_records import NewEvent
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.handler import ConsumerRoute, GroupRoute, QueueRoute, Route
@@ -208,11 +208,13 @@ def delay_of(delay_s: int | None, at: datetime | None) -> int | datetime | None:
     """The one of the two that is said.
 
     Raises:
-        ArgumentError: Both are.
+        ArgumentError: Both are, or it is negative, not whole, or without a time zone.
     """
     if delay_s is not None and at is not None:
         raise ArgumentError("delay_s and at say two times; use one of them")
-    return at if at is not None else delay_s
+    if delay_s is not None:
+        return whole(delay_s, "delay_s", 0)
+    return zoned_time(at, "at")
 
 
 def prioritised(headers: dict[str, Any] | None, priority: int | None) -> dict[str, Any] | None:
