@@ -288,6 +288,7 @@ def test_an_event_holds_text_as_it_is_and_all_else_as_json(annotation, value, te
     ("annotation", "text", "words"),
     [
         (int, "{", "payload is no JSON: "),
+        (float, "NaN", "payload is no JSON: NaN is no number of JSON"),
         (int, "[" * 100_000, "payload is no JSON: "),
         (int, None, "payload is null; it must be int"),
         (str, None, "payload is null; it must be str"),

@@ -97,7 +97,7 @@ class PayloadType:
         if text is None or self.is_text:
             return self.decode(text)
         try:
-            payload = json.loads(text)
+            payload = json.loads(text, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
             raise PayloadError(f"{_ROOT} is no JSON: {error}") from error
         return self.decode(payload)
@@ -229,6 +229,10 @@ def _bounded(path: str) -> Iterator[None]:
         yield
     except RecursionError:
         raise PayloadError(f"{path} is nested too deeply") from None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _as_it_is(value: Any, _path: str) -> Any:
