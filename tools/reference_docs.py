@@ -34,6 +34,7 @@ PYTHON = (
     *("Subscription", "Notifier", "Ticker", "Maintenance", "Retry", "Settings"),
     *("Message", "Event", "NewEvent", "OpenBatch", "ConsumerState", "Segment"),
     *("ClaimedEvent", "GroupOptions", "GroupInfo", "OpenClaim"),
+    *("Schedules", "ScheduleOptions", "Schedule", "FiredSlot", "Scheduler", "ScheduleSpec"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
 )
 FUNCTIONS = """
@@ -88,8 +89,8 @@ def python_page() -> str:
     """The public classes; the async forms have the same methods, awaited."""
     lines = [
         NOTE,
-        "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncShareGroup`, `AsyncEventConsumer` ",
-        "and `AsyncEventBatch` have the same methods as those without `Async`, awaited; ",
+        "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncShareGroup`, `AsyncSchedules`, ",
+        "`AsyncEventConsumer` and `AsyncEventBatch` have the same methods as those without `Async`, awaited; ",
         "their handlers are awaited too.\n",
     ]
     for name in PYTHON:

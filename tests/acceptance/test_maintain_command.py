@@ -130,7 +130,7 @@ def test_the_statements_for_pg_cron_do_the_work(database_18, log):
         assert value(connection, "select count(*) from pgq.tick where tick_queue = 1") == 2
 
     assert [name for name, _, _ in jobs] == [
-        f"pgsluice {task}" for task in ("tick", "retry", "rotate", "maintain")
+        f"pgsluice {task}" for task in ("tick", "schedules", "retry", "rotate", "maintain")
     ]
     assert all(re.fullmatch(r"[1-9]\d? seconds?", schedule) for _, schedule, _ in jobs)
 
