@@ -47,8 +47,9 @@ QUESTIONS = (
     EMPTY[100], Question("backlog", 100), Question("delayed", 100),
     EMPTY[0], Question("delayed", 0),
 )  # fmt: skip
+SEGMENTS = "each segment with events is looked into, and their indexes are deeper"
 GOALS = {
-    question.name: Goal(1 / 1.5, of=EMPTY[question.qty].name)
+    question.name: Goal(1 / 1.5, of=EMPTY[question.qty].name, why_missed=SEGMENTS)
     for question in QUESTIONS
     if question.log != "empty"
 }

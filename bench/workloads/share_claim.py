@@ -53,11 +53,12 @@ QUESTIONS = (
     Question(100, "off", 500, through="psycopg"),
     Question(1, "off", 2_000, through="psycopg"),
 )
+TURNS = "the claims of a group take turns, where PGMQ's reads run side by side"
 GOALS = {
-    QUESTIONS[0].name: Goal(8.0),
-    QUESTIONS[1].name: Goal(4.0),
-    QUESTIONS[2].name: Goal(1.5),
-    QUESTIONS[3].name: Goal(1.5),
+    QUESTIONS[0].name: Goal(8.0, why_missed=TURNS),
+    QUESTIONS[1].name: Goal(4.0, why_missed=TURNS),
+    QUESTIONS[2].name: Goal(1.5, why_missed=TURNS),
+    QUESTIONS[3].name: Goal(1.5, why_missed=TURNS),
 }
 
 

@@ -733,8 +733,25 @@ PLANTED = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("bug", PLANTED)
+# With these seeds one of the first runs finds it. The others take minutes, with any seed.
+QUICK_SEEDS = {
+    "a late commit is skipped": 4,
+    "a release counts": 5,
+    "a silent lapse is an attempt": 2,
+    "it is too late for the next look": 10,
+    "mail of the own transaction is not read": 23,
+    "numbers before the window are skipped": 2,
+    "numbers behind the window are skipped": 1,
+    "the last event of a claim is claimed again": 10,
+    "the own transaction counts as committed": 12,
+    "the repeated events of another consumer are claimed": 2,
+}
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, marks=() if bug in QUICK_SEEDS else pytest.mark.long) for bug in PLANTED],
+)
 def test_a_planted_bug_is_found(database_18, machine_seed, bug):
     with database_18.connect() as connection:
         replace_in(connection, *PLANTED[bug])
@@ -742,7 +759,7 @@ def test_a_planted_bug_is_found(database_18, machine_seed, bug):
     with pytest.raises((AssertionError, psycopg.Error)):
         run(
             database_18,
-            machine_seed,
+            QUICK_SEEDS.get(bug, machine_seed),
             max_examples=1000,
             stateful_step_count=60,
             phases=[Phase.generate],

@@ -415,8 +415,22 @@ PLANTED = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("bug", PLANTED)
+# With these seeds one of the first runs finds it. The others take minutes, with any seed.
+QUICK_SEEDS = {
+    "a key that is claimed is free": 18,
+    "a pause is not kept": 28,
+    "a turn ends with the first event": 26,
+    "later events stay in the claim": 6,
+    "nobody looks at a key whose turn is over": 26,
+    "the ledgers lose what waits": 8,
+    "what comes again comes in the order in which it was given back": 6,
+}
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, marks=() if bug in QUICK_SEEDS else pytest.mark.long) for bug in PLANTED],
+)
 def test_a_planted_bug_is_found(database_18, machine_seed, bug):
     with database_18.connect() as connection:
         replace_in(connection, *PLANTED[bug])
@@ -424,7 +438,7 @@ def test_a_planted_bug_is_found(database_18, machine_seed, bug):
     with pytest.raises((AssertionError, psycopg.Error)):
         run(
             database_18,
-            machine_seed,
+            QUICK_SEEDS.get(bug, machine_seed),
             max_examples=500,
             phases=[Phase.generate],
             report_multiple_bugs=False,
