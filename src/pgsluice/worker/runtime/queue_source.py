@@ -11,7 +11,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import Call, Steps, claims, listeners, pgmq, retries
+from pgsluice.client.calls import Call, Steps, claims, limits, listeners, pgmq, retries
 from pgsluice.client.retry_records import FailedMessage
 from pgsluice.errors import QueueNotFoundError
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
@@ -82,7 +82,7 @@ class QueueSource:
         vt = math.ceil(lease_s)
         began_s = time.monotonic()
         messages = await self._runner.run(
-            claims.claim_messages(self._queue_name, vt, qty, self._worker_id)
+            limits.claim_messages(self._queue_name, vt, qty, self._worker_id)
         )
         self._polling.claimed(len(messages))
         return [self._delivery(message, began_s + vt) for message in messages]

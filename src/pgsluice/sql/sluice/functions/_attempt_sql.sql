@@ -45,7 +45,7 @@ as $$
                 and noted.msg_id = queued.msg_id
                 and noted.enqueued_at = queued.enqueued_at
             cross join lateral (
-                -- A message that was given back has no last_read_at, but still the read_ct of its last claim.
+                -- A message that was given back to wait has no last_read_at, but still the read_ct of its last claim.
                 select noted.read_ct = queued.read_ct
                     and coalesce(queued.last_read_at = noted.claimed_at, queued.last_read_at is null) as is_noted
             ) as this
@@ -78,7 +78,9 @@ as $$
         ),
         given_back as (
             update pgmq.%1$I as queued
-            set vt = judged.visible_at, last_read_at = null
+            set vt = judged.visible_at,
+                -- It waits, and is with nobody: sluice.release says why. What comes again at once waits for nothing.
+                last_read_at = case when judged.visible_at <= clock_timestamp() then queued.last_read_at end
             from judged
             where queued.msg_id = any (array(select judged.msg_id from judged where judged.visible_at is not null))
               and queued.msg_id = judged.msg_id
