@@ -200,7 +200,7 @@ def test_the_backlog_of_a_full_key_costs_nothing_and_keeps_nobody(
         send(connection, f"key {n}")
 
     assert len(claim(connection, 10)) == 10
-    most = {"ready": 500, "due": 1500}[state]
+    most = {"ready": 700, "due": 1500}[state]
     assert buffers("select * from sluice.claim_messages('q', 30, 5)") < most
 
 
