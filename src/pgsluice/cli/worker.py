@@ -54,8 +54,8 @@ def worker() -> None:
 @click.option(
     "--prefetch",
     type=click.IntRange(min=0),
-    help="How many messages of each handler may wait in a process, claimed and not begun, beside those in the works.  "
-    "[default: as many as are handled at once]",
+    help="How many messages each handler may claim beyond those that run: more keeps fast handlers busy, of slow ones "
+    "it keeps messages from other processes.  [default: as many as it begins in a tenth of a second]",
 )
 @click.option(
     "--lease-s",

@@ -78,10 +78,8 @@ class Health:
 
 
 def _is_ready(status: dict[str, Any]) -> bool:
-    sources = status.get("sources", {})
-    return status.get("state") == "running" and all(
-        source.get("reachable") for source in sources.values()
-    )
+    sources = status.get("sources", ())
+    return status.get("state") == "running" and all(source["is_reachable"] for source in sources)
 
 
 class HealthEndpoint:

@@ -54,17 +54,17 @@ class Runnable(Protocol):
 
 
 async def serve(
-    make: Callable[[], Runnable],
+    make: Callable[[Result], Runnable],
     shutdown: Shutdown,
     *,
-    check: Callable[[], object],
+    check: Callable[[], Result],
     tell: Tell,
     until_empty_s: float | None = None,
 ) -> int:
     """Run a worker until it is told to end, or until there is nothing more to do.
 
     Args:
-        make: Makes the worker, once the server is there.
+        make: Makes the worker of what the check has found.
         shutdown: Tells it to end.
         check: Looks whether it can start; raises what keeps it from it. Called in a thread.
         tell: Told every half second how it fares.
@@ -86,8 +86,7 @@ async def serve(
     if not starting.done():
         starting.cancel()
         return EXIT_DONE
-    starting.result()
-    worker = make()
+    worker = make(starting.result())
     running = asyncio.create_task(
         worker.run() if until_empty_s is None else worker.run_until_empty(idle_s=until_empty_s)
     )
@@ -123,19 +122,17 @@ async def _steer(
     return True
 
 
-async def _start(check: Callable[[], object], tell: Tell) -> None:
+async def _start(check: Callable[[], Result], tell: Tell) -> Result:
     """Look whether it can start, and wait as long as the server is away."""
     delay_s = 0.0
     while True:
         try:
-            await in_thread(check)
+            return await in_thread(check)
         except (ConnectionFailedError, RetryableError) as error:
             delay_s = min(_RECONNECT_MAX_S, next_delay_s(delay_s))
             _log.warning("%s; again in %.1f s", error, delay_s)
             tell({"state": "starting", "waits_for": "server"})
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
-        else:
-            return
 
 
 async def _beat(worker: Runnable, tell: Tell) -> None:

@@ -146,7 +146,7 @@ class Service:
                 return 0
             from pgsluice.worker.worker import Worker, WorkerOptions
 
-            def make() -> Worker:
+            def make(connection_options: dict[str, Any]) -> Worker:
                 return Worker(
                     app,
                     handlers=list(specs),
@@ -156,6 +156,7 @@ class Service:
                         lease_s=self._settings.lease_s,
                     ),
                     conninfo=target.conninfo,
+                    connection_options=connection_options,
                 )
 
             with self._maintenance(target):
