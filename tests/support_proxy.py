@@ -19,6 +19,8 @@ class BlackHole:
         self._selector.register(self._listening, selectors.EVENT_READ)
         self._peers: dict[socket.socket, socket.socket] = {}
         self._swallowed: set[socket.socket] = set()
+        self._servers: set[socket.socket] = set()
+        self._losing: set[socket.socket] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -29,6 +31,16 @@ class BlackHole:
     def swallow(self) -> None:
         """Swallow what comes on the connections there are; new ones are good."""
         self._swallowed |= set(self._peers)
+
+    def lose_the_next_reply(self) -> None:
+        """Of each connection there is, what the server says next is lost, and the connection with it."""
+        self._losing |= self._servers
+
+    def cut(self) -> None:
+        """End the connections that there are, at once."""
+        for end in list(self._peers):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -53,6 +65,7 @@ class BlackHole:
         client, _ = self._listening.accept()
         server = socket.socket(socket.AF_UNIX)
         server.connect(self._server_path)
+        self._servers.add(server)
         for one, other in ((client, server), (server, client)):
             self._peers[one] = other
             self._selector.register(one, selectors.EVENT_READ)
@@ -61,6 +74,8 @@ class BlackHole:
         data = b""
         with contextlib.suppress(OSError):
             data = source.recv(65536)
+        if source in self._losing:
+            data = b""  # it was said, and nobody hears it
         if source in self._swallowed:
             if not data:
                 self._selector.unregister(source)

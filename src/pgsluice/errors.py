@@ -49,6 +49,13 @@ class ConnectionFailedError(SluiceError):
     """No connection: the server is unreachable, or refused the user, password or database."""
 
 
+class CommitUnknownError(ConnectionFailedError):
+    """The connection was lost before the server's answer came: what was asked for was done whole, or not at all.
+
+    To ask again may do it twice. A message with a deduplication key is not sent twice: the second call finds the first.
+    """
+
+
 class SchemaError(SluiceError):
     """The schema cannot be installed, upgraded or removed as asked."""
 
@@ -125,6 +132,10 @@ class GroupStateError(SluiceError):
     """The share group is not in a state that allows this, or exists with other options."""
 
 
+class ScheduleNotFoundError(SluiceError):
+    """There is no schedule of this name."""
+
+
 class HandlerError(SluiceError):
     """A handler did with its connection what it must not."""
 
@@ -159,6 +170,8 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "SG003": ClaimNotFoundError,
     "SG004": GroupStateError,
     "SG005": GroupBusyError,
+    "RS001": ScheduleNotFoundError,
+    "RS002": ArgumentError,
     "2201W": ArgumentError,  # invalid_row_count_in_limit_clause: a negative quantity
     "22003": ArgumentError,  # numeric_value_out_of_range
     "22004": ArgumentError,  # null_value_not_allowed
@@ -178,7 +191,7 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "25P04": RetryableError,
 }
 
-_OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG")))
+_OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG", "RS")))
 
 _WAY_OUT: dict[type[SluiceError], str] = {
     NotInstalledError: "install or upgrade it with `pgsluice schema install`",
@@ -221,6 +234,14 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
         message = f"{message} ({error.diag.message_detail.rstrip('.')})"
     way_out = error.diag.message_hint or _WAY_OUT.get(kind)
     return kind(f"{message}; {way_out}" if way_out else message, sqlstate=sqlstate)
+
+
+def commit_unknown(error: psycopg.Error) -> CommitUnknownError:
+    """What to raise, `from error`, for a call that was a transaction of its own when its connection was lost."""
+    return CommitUnknownError(
+        f"{_one_line(str(error))}; what was asked for may have been done: look, or ask again where twice does no harm",
+        sqlstate=error.sqlstate,
+    )
 
 
 def _one_line(text: str) -> str:

@@ -23,30 +23,37 @@ def run(database_18, tmp_path):
         if not name.startswith("PG") and name != "DATABASE_URL"
     }
 
-    def run(*arguments: str) -> str:
+    def run(*arguments: str, status: int = 0) -> str:
         done = subprocess.run(
             [sys.executable, *arguments],
             env=environ | {"PGSLUICE_DSN": database_18.url},
             cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == status, f"{arguments}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
     return run
 
 
-@pytest.mark.parametrize("guide", ["share-groups"])
-def test_a_guide_does_what_it_shows(run, guide):
+FILE = re.compile(r"# (\w+\.py)\n")
+
+
+@pytest.mark.parametrize("guide", ["share-groups", "workers"])
+def test_a_guide_does_what_it_shows(run, tmp_path, guide):
     shown, printed = [], []
     for kind, text in BLOCK.findall((GUIDES / f"{guide}.md").read_text(encoding="utf-8")):
         if kind == "text":
             shown.append(text)
+        elif kind == "python" and (name := FILE.match(text)):
+            (tmp_path / name[1]).write_text(text, encoding="utf-8")
         elif kind == "python":
             printed.append(run("-c", text))
         else:
-            for command in (shlex.split(line, comments=True) for line in text.splitlines()):
+            for line in text.splitlines():
+                command = shlex.split(line, comments=True)
                 assert command[0] == "pgsluice"
-                run("-c", "from pgsluice.cli.main import main; main()", *command[1:])
+                status = 1 if "# exits with 1" in line else 0
+                run("-c", "from pgsluice.cli.main import main; main()", *command[1:], status=status)
 
     assert len(shown) > 1
     assert printed == shown

@@ -64,7 +64,10 @@ def test_an_example_prints_what_it_shows(run, code, output):
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_commands_work_in_their_order(run):
+def test_the_commands_work_in_their_order(run, tmp_path):
+    for kind, text in BLOCKS:
+        if kind == "python" and (name := re.match(r"# (\w+\.py)\n", text)):
+            (tmp_path / name[1]).write_text(text, encoding="utf-8")
     run(sys.executable, "-c", EXAMPLES[1][0])
     pgsluice = [c for c in COMMANDS if c.startswith("pgsluice ") and "embedded" not in c]
     assert len(pgsluice) >= 3

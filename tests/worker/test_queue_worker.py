@@ -288,6 +288,22 @@ def test_the_effect_of_a_lapsed_claim_is_rolled_back_when_another_worker_was_fas
     assert effects(observer, queue_name) == [(1, "a")]
 
 
+def test_the_effect_of_a_lapsed_claim_is_rolled_back_while_another_worker_has_the_message(
+    pool, observer, queue_name, write
+):
+    send(observer, queue_name, "a")
+
+    def slow(connection, message):
+        write(connection, message)
+        make_visible(observer, queue_name)
+        assert len(WorkQueue(observer).read(queue_name, 3600)) == 1
+
+    assert QueueWorker(pool, queue_name, slow).run_once() == Round(lost=1)
+
+    assert left(observer, queue_name) == ([1], [], [])
+    assert effects(observer, queue_name) == []
+
+
 def test_a_failure_after_the_claim_lapsed_does_not_disturb_the_next_claim(
     pool, observer, queue_name
 ):
@@ -340,6 +356,24 @@ def test_a_stopped_worker_finishes_the_message_in_hand_and_gives_the_others_back
 
     assert left(observer, queue_name) == ([2, 3], [1], [])
     assert [m.msg_id for m in WorkQueue(observer).read(queue_name, 30, 9)] == [2, 3]
+
+
+def test_messages_that_were_never_started_keep_all_their_attempts(
+    pool, observer, queue_name, write, fail
+):
+    send(observer, queue_name, "a", "b")
+    stopped = threading.Event()
+    stopped.set()
+    policy = Retry(max_attempts=2, first_delay_s=0)
+    for _ in range(3):
+        assert QueueWorker(pool, queue_name, write, retry=policy).run_once(stopped) == Round()
+
+    worker = QueueWorker(pool, queue_name, fail, retry=policy)
+
+    assert worker.run_once() == Round(retried=2)
+    assert worker.run_once() == Round(dead=2)
+    attempts = "select attempts, read_ct, error_type from sluice.dead_letter where queue_name = %s"
+    assert rows(observer, attempts, queue_name) == [(2, 5, "ValueError")] * 2
 
 
 def test_a_queue_that_does_not_exist_ends_the_worker(pool, write):

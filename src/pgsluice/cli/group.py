@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, TypeVar, cast
 
 import click
@@ -15,7 +15,7 @@ from pgsluice.cli.group_shared import group_argument, share_group
 from pgsluice.cli.log_shared import event_log, log_argument, optional_log_argument
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.queue_archive import duration
+from pgsluice.cli.queue_archive import seconds
 from pgsluice.cli.queue_shared import json_lines_option, show, time
 from pgsluice.client import GroupOptions
 
@@ -23,14 +23,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Start = Literal["end", "beginning"] | int | datetime
 
 _STATE = ("queue_name", "group_name", "lag_events", "lag_s", "leased", "retrying", "dead")
-
-
-def _seconds(text: str) -> float:
-    """A length of time, in seconds."""
-    length = duration(text)
-    if not isinstance(length, timedelta):
-        raise click.BadParameter(f"{text!r} is no duration here; write 90s, 15m, 12h, 30d or 4w")
-    return length.total_seconds()
 
 
 def _start(text: str) -> Start:
@@ -47,7 +39,7 @@ _OPTIONS = (
     click.option(
         "--lease",
         "lease_s",
-        type=_seconds,
+        type=seconds,
         metavar="DURATION",
         help="How long a claim lasts unless it says otherwise: 90s, 15m.  [default: 30s]",
     ),
@@ -69,14 +61,14 @@ _OPTIONS = (
     click.option(
         "--backoff-base",
         "backoff_base_s",
-        type=_seconds,
+        type=seconds,
         metavar="DURATION",
         help="The first pause.  [default: 1s]",
     ),
     click.option(
         "--backoff-cap",
         "backoff_cap_s",
-        type=_seconds,
+        type=seconds,
         metavar="DURATION",
         help="The longest pause.  [default: 10m]",
     ),

@@ -28,6 +28,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "queue": ("pgsluice.cli.queue", "queue", "Create, fill, read and watch work queues."),
     "log": ("pgsluice.cli.log", "log", "Create, fill, read and watch event logs."),
     "group": ("pgsluice.cli.group", "group", "Create and watch share groups of event logs."),
+    "schedule": (
+        "pgsluice.cli.schedule",
+        "schedule",
+        "Send messages and events again and again.",
+    ),
     "worker": ("pgsluice.cli.worker", "worker", "Run the handlers of an app."),
     "maintain": (
         "pgsluice.cli.maintain",

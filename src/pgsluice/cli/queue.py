@@ -12,8 +12,11 @@ import click
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.queue_archive import replay, replays, retention
+from pgsluice.cli.queue_dead_letters import dead_letters
+from pgsluice.cli.queue_limits import blocked, limits, unpark
 from pgsluice.cli.queue_look import browse, count, get, peek
 from pgsluice.cli.queue_partitions import create_queue, partition_options, partitions
+from pgsluice.cli.queue_retries import retry_policy
 from pgsluice.cli.queue_shared import (
     STEP,
     json_lines_option,
@@ -185,5 +188,8 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
     report(asked, found, "the queue")
 
 
-for _command in (browse, count, get, partitions, peek, replay, replays, retention, tail, topics):
+for _command in (
+    *(blocked, browse, count, dead_letters, get, limits, partitions, peek, replay, replays),
+    *(retention, retry_policy, tail, topics, unpark),
+):
     queue.add_command(_command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -45,6 +46,14 @@ def duration(text: str) -> timedelta | str:
         return timedelta(**{_UNITS[parts[2]]: int(parts[1])})
     except OverflowError:
         raise click.BadParameter(f"{text!r} is too long; write {FOR_EVER}") from None
+
+
+def seconds(text: str) -> float:
+    """A length of time, in seconds."""
+    length = duration(text)
+    if not isinstance(length, timedelta):
+        raise click.BadParameter(f"{text!r} is no duration here; write 90s, 15m, 12h, 30d or 4w")
+    return length.total_seconds()
 
 
 @click.command()
@@ -139,7 +148,8 @@ def replay(
         if ids:
             _send_ids(work, queue_name, ids, target, dead)
         elif dead:
-            _redrive(work, queue_name, target, matching, as_json)
+            moved = redrive(work, queue_name, target, None, matching)
+            say({"redriven": moved}, f"{moved} dead letters moved", as_json)
         else:
             _replay(work, queue_name, target, matching, replay_id, as_json)
 
@@ -166,12 +176,19 @@ def _send_ids(
     report(ids, (pair.archived_msg_id for pair in replayed), "the archive")
 
 
-def _redrive(
-    work: WorkQueue, queue_name: str, target: str | None, matching: dict[str, Any], as_json: bool
-) -> None:
+def redrive(
+    work: WorkQueue,
+    queue_name: str,
+    target: str | None,
+    rate: int | None,
+    matching: dict[str, Any],
+) -> int:
+    """Move the dead letters that a filter matches back, at most so many a second; returns how many."""
     # No more than there are now: what fails again at once would otherwise be moved for ever.
     total = left = work.count_dead_letters(queue_name, **matching)
     after: int | None = None
+    step = STEP if rate is None else min(STEP, rate)
+    began_s = time.monotonic()
     with (
         interruptible(lambda: f"moved {total - left}; the same command goes on"),
         progress("moved", lambda: total) as advance,
@@ -181,7 +198,7 @@ def _redrive(
                 queue_name,
                 target_queue_name=target,
                 after_dead_letter_id=after,
-                qty=min(left, STEP),
+                qty=min(left, step),
                 **matching,
             )
             if not moved:
@@ -189,7 +206,9 @@ def _redrive(
             after = moved[-1].dead_letter_id
             left -= len(moved)
             advance(len(moved))
-    _say({"redriven": total - left}, f"{total - left} dead letters moved", as_json)
+            if rate is not None and left > 0:
+                time.sleep(max(0.0, began_s + (total - left) / rate - time.monotonic()))
+    return total - left
 
 
 def _replay(
@@ -219,7 +238,7 @@ def _replay(
         while not step.finished:
             step = work.continue_replay(number, qty=STEP)
             advance(step.replayed)
-    _say(
+    say(
         {"replay_id": number, "replayed": step.replayed_in_all},
         f"{step.replayed_in_all} messages sent again",
         as_json,
@@ -236,5 +255,6 @@ def interruptible(left: Callable[[], str]) -> Iterator[None]:
         sys.exit(EXIT_DIFFERENCE)
 
 
-def _say(report: dict[str, int], text: str, as_json: bool) -> None:
+def say(report: dict[str, int], text: str, as_json: bool) -> None:
+    """Print what was done, in words or as JSON."""
     click.echo(json.dumps(report) if as_json else text)

@@ -94,7 +94,7 @@ def browse(
     """
     matching = read_filter(conditional, conditional_headers, since, until)
     with work_queue(dsn, queue_name) as work:
-        for page in _pages(work, queue_name, relation, after_id, qty, matching):
+        for page in pages(work, queue_name, relation, after_id, qty, matching):
             print_lines(page)
 
 
@@ -122,7 +122,7 @@ def count(
             click.echo(work.count_messages(queue_name, relation, **matching))
 
 
-def _pages(
+def pages(
     work: WorkQueue,
     queue_name: str,
     relation: str,
@@ -130,6 +130,7 @@ def _pages(
     qty: int | None,
     matching: dict[str, Any],
 ) -> Iterator[list[Any]]:
+    """What a queue (`queue`), its archive (`archive`) or its dead letters (`dead`) hold, a thousand at a time."""
     page: list[Any]
     while qty is None or qty > 0:
         asked = STEP if qty is None else min(qty, STEP)

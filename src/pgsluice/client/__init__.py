@@ -6,11 +6,13 @@ runs in the caller's transaction and never commits.
 
 from pgsluice.client._async.event_log import AsyncEventLog
 from pgsluice.client._async.inbox import AsyncInbox
+from pgsluice.client._async.schedules import AsyncSchedules
 from pgsluice.client._async.share_group import AsyncShareGroup
 from pgsluice.client._async.table_queue import AsyncTableQueue
 from pgsluice.client._async.work_queue import AsyncWorkQueue
 from pgsluice.client._sync.event_log import EventLog
 from pgsluice.client._sync.inbox import Inbox
+from pgsluice.client._sync.schedules import Schedules
 from pgsluice.client._sync.share_group import ShareGroup
 from pgsluice.client._sync.table_queue import TableQueue
 from pgsluice.client._sync.work_queue import WorkQueue
@@ -21,6 +23,7 @@ from pgsluice.client.group_records import (
     GroupOptions,
     OpenClaim,
 )
+from pgsluice.client.limit_records import BlockedMessages, QueueLimits
 from pgsluice.client.log_records import (
     BatchInfo,
     Capture,
@@ -64,17 +67,20 @@ from pgsluice.client.retry_records import (
     FailureOutcome,
     RetryPolicy,
 )
+from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 
 __all__ = [
     "ArchiveRetention",
     "AsyncEventLog",
     "AsyncInbox",
+    "AsyncSchedules",
     "AsyncShareGroup",
     "AsyncTableQueue",
     "AsyncWorkQueue",
     "BatchInfo",
     "BegunAttempt",
     "BlockedKey",
+    "BlockedMessages",
     "Capture",
     "ClaimOutcome",
     "ClaimedEvent",
@@ -87,6 +93,7 @@ __all__ = [
     "EventLog",
     "FailedMessage",
     "FailureOutcome",
+    "FiredSlot",
     "GroupInfo",
     "GroupOptions",
     "GroupStep",
@@ -102,6 +109,7 @@ __all__ = [
     "OpenClaim",
     "Partition",
     "QueueInfo",
+    "QueueLimits",
     "QueueMetrics",
     "Redriven",
     "RedrivenEvent",
@@ -112,6 +120,9 @@ __all__ = [
     "RetryPolicy",
     "RotationStep",
     "RoutingMatch",
+    "Schedule",
+    "ScheduleOptions",
+    "Schedules",
     "Segment",
     "ShareGroup",
     "StoredMessage",

@@ -112,6 +112,11 @@ class DeadLetter:
         reason: Why it was given up, in a word or two.
         error: The last error, or None.
         dead_at: When it was given up.
+        attempts: How often it was tried; None: nobody counted, nor knows what follows.
+        first_failed_at: When the first attempt failed.
+        error_type: What kind of error the last one was: the name of an exception, or a word like `timeout`.
+        trace: Its traceback.
+        worker: Who tried it last.
     """
 
     dead_letter_id: int
@@ -125,6 +130,11 @@ class DeadLetter:
     reason: str
     error: str | None
     dead_at: datetime
+    attempts: int | None = None
+    first_failed_at: datetime | None = None
+    error_type: str | None = None
+    trace: str | None = None
+    worker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

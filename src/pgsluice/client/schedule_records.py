@@ -4,9 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 CatchUp = Literal["none", "one", "all"]
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """When a schedule fires; one of `cron` and `every_s` is needed, and None stands for the default.
+
+    Attributes:
+        cron: Minute, hour, day of month, month and day of week, as in `30 3 * * mon-fri`: each `*`, a number, a range
+            `1-5`, a list `1,5`, or steps `*/2` and `1-5/2`; months and weekdays by name too, `L` for the last day of a
+            month. Where both days are given, either will do. Or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.
+        every_s: Seconds from one slot to the next, 0.1 or more.
+        time_zone: The time zone of `cron`, such as `Europe/Berlin`. Default: UTC.
+        catch_up: What becomes of slots that nobody was there to fire. `one`: the last one is fired; `all`: each is, in
+            order; `none`: none is that is more than 5 minutes late. Default: one.
+        catch_up_within_s: With `all`, older slots are left out, but never the last one; 0 or more seconds. Default: 7
+            days.
+        jitter_s: Each slot is late by less than so many seconds, 0 to a day, always the same for one slot. Default: 0.
+        starts_at: No slot is before this time, with a time zone. With `every_s` it is the first. Default: from now on,
+            the first one after `every_s`; a schedule that is changed keeps what it has.
+        ends_at: No slot is at this time or after it. Default: it goes on for ever.
+        declared_by: The app that declares it in code. Default: none.
+    """
+
+    cron: str | None
+    every_s: float | None
+    time_zone: str | None
+    catch_up: CatchUp | None
+    catch_up_within_s: float | None
+    jitter_s: float | None
+    starts_at: datetime | None
+    ends_at: datetime | None
+    declared_by: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,4 +6,6 @@ union all
 select 'dead letters of', d.queue_name from sluice.dead_letter as d group by d.queue_name
 union all
 select 'dead events of', d.queue_name from sluice.dead_event as d group by d.queue_name
+union all
+select 'schedule', s.name from sluice.schedule as s
 order by 1, 2;

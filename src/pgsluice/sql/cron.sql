@@ -1,5 +1,6 @@
 -- For pg_cron 1.5 or later, in the database where its extension is, as a member of sluice_admin. Each is a transaction of its own.
 select cron.schedule('pgsluice tick', '1 second', 'select * from sluice.tick()');
+select cron.schedule('pgsluice schedules', '1 second', 'select * from sluice.fire_schedules()');
 select cron.schedule('pgsluice retry', '5 seconds', 'select pgq.maint_retry_events()');
 select cron.schedule('pgsluice notify', '1 second', 'select sluice.notify_ready()');
 select cron.schedule('pgsluice rotate', '30 seconds', 'select * from sluice.rotate()');

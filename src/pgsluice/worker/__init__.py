@@ -14,9 +14,12 @@ from pgsluice.worker.notifier import Notifier
 from pgsluice.worker.outcome import ConsumedBatch, RetryEventError, RetryIn
 from pgsluice.worker.queue_worker import QueueWorker
 from pgsluice.worker.retry import Retry
+from pgsluice.worker.runtime.context import Context, SyncContext
+from pgsluice.worker.schedules import Scheduler, ScheduleSpec
 from pgsluice.worker.sendable import Handler
 from pgsluice.worker.subscription import AsyncSubscription, Subscription
 from pgsluice.worker.ticker import Ticker
+from pgsluice.worker.worker import Worker, WorkerOptions
 
 __all__ = [
     "Answer",
@@ -27,6 +30,7 @@ __all__ = [
     "AsyncSubscription",
     "Batch",
     "ConsumedBatch",
+    "Context",
     "Done",
     "EventBatch",
     "EventConsumer",
@@ -46,6 +50,11 @@ __all__ = [
     "RetryAfter",
     "RetryEventError",
     "RetryIn",
+    "ScheduleSpec",
+    "Scheduler",
     "Subscription",
+    "SyncContext",
     "Ticker",
+    "Worker",
+    "WorkerOptions",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import (
     Any,
     Concatenate,
@@ -12,15 +14,19 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
+    get_args,
     overload,
 )
 
+from pgsluice.client.calls.arguments import zoned_time
+from pgsluice.client.schedule_records import CatchUp
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.declare import (
+    check_neighbours,
     check_spec,
     choose_execution,
     make_route,
-    places_of,
+    one_of,
     read_signature,
 )
 from pgsluice.worker.handler import (
@@ -33,6 +39,7 @@ from pgsluice.worker.handler import (
 )
 from pgsluice.worker.middleware import Middleware, check_middleware
 from pgsluice.worker.retry import Retry
+from pgsluice.worker.schedules import ScheduleSpec
 from pgsluice.worker.sendable import Handler
 from pgsluice.worker.sending import Sending
 from pgsluice.worker.sending_pools import SendingPools
@@ -98,6 +105,7 @@ class App:
         dsn: Where to send and to work; None: as the rule of all commands has it.
         handlers: Its handlers, by name.
         middlewares: What is called around each, the first outermost.
+        schedules: What is sent again and again, by name.
     """
 
     def __init__(self, dsn: str | None = None, *, name: str = "app") -> None:
@@ -112,7 +120,7 @@ class App:
         self.dsn = dsn
         self.handlers: dict[str, HandlerSpec] = {}
         self.middlewares: list[Middleware] = []
-        self._taken: dict[tuple[str, ...], str] = {}
+        self.schedules: dict[str, ScheduleSpec] = {}
         self._pools = SendingPools(dsn, f"pgsluice {name}")
 
     def __repr__(self) -> str:
@@ -215,7 +223,7 @@ class App:
                 decode=signature.payload.decode if is_queue else signature.payload.decode_text,
                 takes_context=signature.takes_context,
                 execution=choose_execution(signature, function, execution),
-                mode=Mode(mode),
+                mode=one_of(Mode, mode, "mode"),
                 retry=retry,
                 timeout_s=timeout_s,
                 lease_s=lease_s,
@@ -228,10 +236,10 @@ class App:
                 keep=keep,
             )
             check_spec(spec)
-            self._add(spec)
-            return Handler(
-                self._pools, spec, function, Sending(spec.name, route, signature.payload)
-            )
+            check_neighbours(spec, self.handlers.values())
+            self.handlers[spec.name] = spec
+            sending = Sending(spec.name, route, signature.payload)
+            return Handler(self._pools, spec, function, sending, self.middlewares)
 
         return decorate
 
@@ -248,6 +256,80 @@ class App:
         self.middlewares.append(function)
         return function
 
+    def schedule(
+        self,
+        name: str,
+        *,
+        handler: Handler[Payload, ..., Any],
+        payload: Payload,
+        cron: str | None = None,
+        every_s: float | None = None,
+        time_zone: str = "UTC",
+        catch_up: CatchUp = "one",
+        catch_up_within_s: float = 604_800.0,
+        jitter_s: float = 0.0,
+        starts_at: datetime | None = None,
+        ends_at: datetime | None = None,
+        key: str | None = None,
+        headers: dict[str, Any] | None = None,
+        event_type: str | None = None,
+    ) -> None:
+        """Send to a handler again and again, once for each slot, however many processes there are.
+
+        The schedule is kept in the database: written when a worker of this app starts, and fired by whoever does
+        maintenance.
+
+        Args:
+            name: Unique in the database.
+            handler: Whose queue or log it is sent to.
+            payload: What is sent, each time the same.
+            cron: When, as five fields or a word such as `@daily`; or else `every_s`.
+            every_s: Seconds from one slot to the next, 0.1 or more.
+            time_zone: The time zone of `cron`.
+            catch_up: What becomes of slots that nobody was there to fire: `none`, `one` of them or `all`.
+            catch_up_within_s: How old a missed slot may be with `all`, seconds.
+            jitter_s: Each slot is late by less than so many seconds, 0 or more, always the same for one slot.
+            starts_at: No slot is before this time; with `every_s` it is the first one. None: from now on.
+            ends_at: No slot is at this time or after it; None: it goes on for ever.
+            key: As for `Handler.send`, as are the next two.
+
+        Raises:
+            ArgumentError: The name is taken, or there is not one of `cron` and `every_s`, or a number is out of range.
+                Whether `cron` and the time zone can be understood the database says, when a worker starts.
+            PayloadError: The payload is not of its type.
+        """
+        if not isinstance(handler, Handler):
+            raise ArgumentError(f"handler of schedule {name!r} is {handler!r}; decorate it first")
+        if name in self.schedules:
+            raise ArgumentError(f"there are two schedules {name!r}; give one of them another name")
+        if (cron is None) == (every_s is None):
+            raise ArgumentError(f"schedule {name!r} needs either cron= or every_s=")
+        if catch_up not in get_args(CatchUp):
+            raise ArgumentError(
+                f"catch_up of schedule {name!r} is {catch_up!r}; use {', '.join(get_args(CatchUp))}"
+            )
+        for option, number, least in (
+            ("every_s", every_s, 0.1),
+            ("catch_up_within_s", catch_up_within_s, 0),
+            ("jitter_s", jitter_s, 0),
+        ):
+            if number is not None and not least <= number < math.inf:
+                raise ArgumentError(
+                    f"{option} of schedule {name!r} is {number}; use {least} or more seconds"
+                )
+        self.schedules[name] = ScheduleSpec(
+            name=name,
+            **handler.sending.scheduled(payload, key=key, headers=headers, event_type=event_type),
+            cron=cron,
+            every_s=every_s,
+            time_zone=time_zone,
+            catch_up=catch_up,
+            catch_up_within_s=catch_up_within_s,
+            jitter_s=jitter_s,
+            starts_at=zoned_time(starts_at, "starts_at"),
+            ends_at=zoned_time(ends_at, "ends_at"),
+        )
+
     def close(self) -> None:
         """Close the connections that were opened to send; the next who sends opens them again."""
         self._pools.close()
@@ -255,21 +337,3 @@ class App:
     async def aclose(self) -> None:
         """As `close`, with those of this event loop."""
         await self._pools.aclose()
-
-    def _add(self, spec: HandlerSpec) -> None:
-        where = f"{spec.function.__module__}.{spec.function.__qualname__}"
-        if spec.name in self.handlers:
-            other = self.handlers[spec.name].function
-            raise ArgumentError(
-                f"{where} and {other.__module__}.{other.__qualname__} are both called {spec.name!r}; give one of them "
-                "another name="
-            )
-        places = places_of(spec.route)
-        for place, words in places.items():
-            if place in self._taken:
-                raise ArgumentError(
-                    f"handlers {self._taken[place]!r} and {spec.name!r} are both for {words}; make them one, or "
-                    "give one of them another place"
-                )
-        self._taken.update(dict.fromkeys(places, spec.name))
-        self.handlers[spec.name] = spec

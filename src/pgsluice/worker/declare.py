@@ -6,8 +6,9 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from types import FunctionType, SimpleNamespace
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.handler import (
@@ -22,6 +23,8 @@ from pgsluice.worker.handler import (
     Route,
 )
 from pgsluice.worker.payload import PayloadType, payload_type, resolve_hints
+
+Word = TypeVar("Word", bound=StrEnum)
 
 
 def make_route(
@@ -151,6 +154,18 @@ def _item_of(annotation: Any, name: str, parameter_name: str) -> Any:
     return get_args(annotation)[0]
 
 
+def one_of(kind: type[Word], word: str, option: str) -> Word:
+    """The member of an enum that a word stands for.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    try:
+        return kind(word)
+    except ValueError:
+        raise ArgumentError(f"{option} is {word!r}; use {', '.join(kind)}") from None
+
+
 def choose_execution(
     signature: Signature, function: Callable[..., Any], execution: Execution | str | None
 ) -> Execution:
@@ -159,7 +174,8 @@ def choose_execution(
     Raises:
         ArgumentError: It cannot run there.
     """
-    chosen = Execution(execution or (Execution.LOOP if signature.is_async else Execution.THREAD))
+    usual = Execution.LOOP if signature.is_async else Execution.THREAD
+    chosen = usual if execution is None else one_of(Execution, execution, "execution")
     if signature.is_async and chosen is not Execution.LOOP:
         raise ArgumentError(
             f"{signature.name} is `async def`, which runs in the event loop; make it a `def` to run it in a {chosen}"
@@ -181,6 +197,8 @@ def check_spec(spec: HandlerSpec) -> None:
     Raises:
         ArgumentError: A number is out of its range, or two options do not go together.
     """
+    if spec.keep not in ("archive", "delete"):
+        raise ArgumentError(f"keep is {spec.keep!r}; use archive, delete")
     _check_numbers(spec)
     _check_exceptions(spec)
     if spec.mode is Mode.TRANSACTION:
@@ -259,3 +277,40 @@ def places_of(route: Route) -> dict[tuple[str, ...], str]:
         (kind, route.log_name, reader, each): f"events of type {each!r} of {where}"
         for each in route.event_types
     }
+
+
+def check_neighbours(spec: HandlerSpec, others: Iterable[HandlerSpec]) -> None:
+    """Refuse a handler that takes another one's name, or its messages.
+
+    Raises:
+        ArgumentError: It does.
+    """
+    places = places_of(spec.route)
+    for other in others:
+        if other.name == spec.name:
+            raise ArgumentError(
+                f"{_where(spec)} and {_where(other)} are both called {spec.name!r}; give one of them another name="
+            )
+        if both := places.keys() & places_of(other.route).keys():
+            raise ArgumentError(
+                f"handlers {other.name!r} and {spec.name!r} are both for {places[min(both)]}; make them one, or "
+                "give one of them another place"
+            )
+        reader = _reader(spec.route)
+        if reader == _reader(other.route) and type(spec.route) is not type(other.route):
+            raise ArgumentError(
+                f"handlers {other.name!r} and {spec.name!r} have a consumer and a group of one name in one log; give "
+                "one of them another"
+            )
+
+
+def _reader(route: Route) -> tuple[str, ...] | None:
+    if isinstance(route, GroupRoute):
+        return (route.log_name, route.group_name)
+    if isinstance(route, ConsumerRoute):
+        return (route.log_name, route.consumer_name)
+    return None
+
+
+def _where(spec: HandlerSpec) -> str:
+    return f"{spec.function.__module__}.{spec.function.__qualname__}"

@@ -25,6 +25,7 @@ from typing import (
 )
 from uuid import UUID
 
+from pgsluice.client.calls.payload import json_text
 from pgsluice.errors import ArgumentError, PayloadError
 
 # Takes a value and the path to it, which an error names: `payload.lines[2].price`.
@@ -81,10 +82,7 @@ class PayloadType:
         if self.is_text:
             text: str = _expect(str, payload, path)
             return text
-        try:
-            return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        except (TypeError, ValueError) as error:
-            raise PayloadError(f"{path} has no form in JSON: {error}") from error
+        return json_text(payload, path)
 
     def decode_text(self, text: str | None) -> Any:
         """Make a value of the text that an event holds, the other way round.
@@ -224,9 +222,9 @@ def _as_it_is(value: Any, _path: str) -> Any:
     return value
 
 
-def _expect(kind: Any, value: Any, path: str) -> Any:
+def _expect(kind: type, value: Any, path: str, name: str | None = None) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-        raise _wrong(value, path, kind.__name__)
+        raise _wrong(value, path, name or kind.__name__)
     return value
 
 
@@ -303,7 +301,7 @@ def _enum(kind: type[Enum]) -> PayloadType:
 
 
 def _literal(values: tuple[Any, ...]) -> PayloadType:
-    wanted = f"one of {', '.join(map(repr, values))}"
+    wanted = " or ".join(map(repr, values))
     known = {_exact(value): value for value in values}
 
     def convert(value: Any, path: str) -> Any:
@@ -390,7 +388,7 @@ _Members = Mapping[str, tuple[PayloadType, bool]]
 
 def _typed_dict(kind: type, members: _Members) -> PayloadType:
     def to_json(value: Any, path: str) -> dict[str, Any]:
-        found = _expect(dict, value, path)
+        found = _expect(dict, value, path, kind.__name__)
         _require(found, members, path)
         return {
             key: members[key][0].to_json(each, f"{path}[{key!r}]") if key in members else each
@@ -398,7 +396,7 @@ def _typed_dict(kind: type, members: _Members) -> PayloadType:
         }
 
     def from_json(payload: Any, path: str) -> dict[str, Any]:
-        found = _expect(dict, payload, path)
+        found = _expect(dict, payload, path, kind.__name__)
         _require(found, members, path)
         return {
             key: members[key][0].from_json(each, f"{path}[{key!r}]") if key in members else each
@@ -418,7 +416,7 @@ def _dataclass(kind: type, members: _Members) -> PayloadType:
         }
 
     def from_json(payload: Any, path: str) -> Any:
-        found = _expect(dict, payload, path)
+        found = _expect(dict, payload, path, kind.__name__)
         _require(found, members, path)
         values = {
             name: member.from_json(found[name], f"{path}.{name}")

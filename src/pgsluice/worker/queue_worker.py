@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 import traceback
@@ -14,7 +13,7 @@ from typing import Any
 import psycopg
 from psycopg_pool import ConnectionPool
 
-from pgsluice.client import Message, WorkQueue
+from pgsluice.client import FailedMessage, Message, WorkQueue
 from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError, translate
 from pgsluice.worker.listener import Listener
 from pgsluice.worker.pause import next_delay_s
@@ -53,8 +52,9 @@ class QueueWorker:
     its writes are rolled back and the message is tried again after a delay, or goes to the dead letters after the
     last attempt. When the process dies, the message becomes visible again after the visibility timeout.
 
-    An attempt is a delivery (`read_ct`): one that ends with the process counts, so a message that kills its worker
-    ends among the dead letters too, and those that were claimed behind it do not.
+    An attempt is a start of the handler: one that ends with the process counts, so a message that kills its worker ends
+    among the dead letters too. The first claim counts whether its handler started or not, unless the message was given
+    back; of those behind, only what was started does, so what was claimed behind such a message does not share its end.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class QueueWorker:
         self._visibility_timeout_s = visibility_timeout_s
         self._poll_interval_s = poll_interval_s
         self._retry = retry or Retry()
+        self._policy = {"max_attempts": self._retry.max_attempts}
         self._listener = listener
 
     def run(self, stop: threading.Event) -> None:
@@ -149,23 +150,31 @@ class QueueWorker:
         counts = {"archived": 0, "retried": 0, "dead": 0, "lost": 0}
         for position, message in enumerate(messages):
             if stop is not None and stop.is_set():
-                self._give_back(messages[position:])
+                self._queue.hand_back(self._queue_name, messages[position:])
                 break
             if time.monotonic() >= deadline:
                 counts["lost"] += len(messages) - position
                 break
-            counts[self._handle(message, first=position == 0)] += 1
+            counts[self._start(message)] += 1
         return Round(**counts)
 
-    def _handle(self, message: Message, *, first: bool) -> str:
-        if first and message.read_ct > self._retry.max_attempts:
-            # Delivered that often, and nobody ever answered: it kills its workers. Of the others in its claims the
-            # same is true, for they were behind it: they get their turn, now that it is out of their way.
-            return self._reject(message, "delivered too often without an answer", None)
+    def _start(self, message: Message) -> str:
+        # Of the first claim nobody notes that it starts: a message that works costs its claim and its archiving.
+        if message.read_ct == 1 and self._retry.max_attempts > 1:
+            return self._handle(message, attempt=1)
+        (begun,) = self._queue.begin_attempts(
+            self._queue_name, [message], max_attempts=self._retry.max_attempts
+        )
+        if begun.outcome != "begun" or begun.attempt is None:
+            return begun.outcome
+        return self._handle(message, begun.attempt)
+
+    def _handle(self, message: Message, attempt: int) -> str:
         try:
             with self._pool.connection() as connection, connection.transaction():
                 self._handler(connection, message)
-                if not WorkQueue(connection).archive(self._queue_name, message.msg_id):
+                (claim,) = WorkQueue(connection).archive_claimed(self._queue_name, [message])
+                if claim.outcome != "done":
                     raise _LostClaimError  # noqa: TRY301 - it must leave the transaction to roll it back
         except _LostClaimError:
             return "lost"
@@ -176,39 +185,22 @@ class QueueWorker:
                 meaning = translate(error)
                 if isinstance(meaning, ConnectionFailedError):
                     raise meaning from error
-            return self._failed(message, error)
+            return self._failed(message, attempt, error)
         return "archived"
 
-    def _failed(self, message: Message, error: Exception) -> str:
-        if self._retry.is_last(message.read_ct):
-            reason = f"failed {message.read_ct} times, last with {type(error).__name__}"
-            return self._reject(message, reason, "".join(traceback.format_exception(error)))
+    def _failed(self, message: Message, attempt: int, error: Exception) -> str:
+        name = type(error).__name__
         _log.info(
             "queue %s: message %d failed, attempt %d of %d: %s",
-            *(self._queue_name, message.msg_id, message.read_ct, self._retry.max_attempts),
-            type(error).__name__,
+            *(self._queue_name, message.msg_id, attempt, self._retry.max_attempts, name),
         )
-        delay_s = math.ceil(self._retry.delay_s(message.read_ct))  # the queue waits whole seconds
-        return "retried" if self._release(message, delay_s) else "lost"
-
-    def _reject(self, message: Message, reason: str, error: str | None) -> str:
-        rejected = self._queue.reject(
-            self._queue_name,
-            message.msg_id,
-            message.read_ct,
-            reason,
-            _storable(error) if error else None,
+        failure = FailedMessage(
+            message,
+            delay_s=self._retry.delay_s(attempt),
+            reject=self._retry.is_last(attempt),
+            reason=f"failed {attempt} times, last with {name}",
+            error_type=name,
+            error="".join(traceback.format_exception(error)),
         )
-        return "dead" if rejected else "lost"
-
-    def _release(self, message: Message, delay_s: int) -> bool:
-        return self._queue.release(self._queue_name, message.msg_id, message.read_ct, delay=delay_s)
-
-    def _give_back(self, messages: list[Message]) -> None:
-        for message in messages:
-            self._release(message, 0)
-
-
-def _storable(text: str) -> str:
-    # An exception can quote anything; what PostgreSQL cannot store must not keep the message from its end.
-    return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+        (failed,) = self._queue.fail(self._queue_name, [failure], policy=self._policy)
+        return {"retry": "retried", "dead": "dead"}.get(failed.outcome, "lost")

@@ -12,6 +12,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from pgsluice.worker.declare import places_of
 from pgsluice.worker.handler import HandlerSpec, QueueRoute
+from pgsluice.worker.middleware import Middleware
 from pgsluice.worker.sending import Sending, delay_of, listed
 from pgsluice.worker.sending_pools import SendingPools
 
@@ -27,6 +28,8 @@ class Handler(Generic[Payload, Parameters, Result]):
 
     Attributes:
         spec: What the runtime knows of it.
+        sending: What is stored of what is sent to it.
+        middlewares: What its app calls around it.
     """
 
     # The module's name for it is also that of the function, so a process of its own finds it by this name.
@@ -39,12 +42,14 @@ class Handler(Generic[Payload, Parameters, Result]):
         spec: HandlerSpec,
         function: Callable[Parameters, Result],
         sending: Sending,
+        middlewares: list[Middleware],
     ) -> None:
         functools.update_wrapper(self, function)
         self.spec = spec
+        self.middlewares = middlewares
         self._pools = pools
         self._function = function
-        self._sending = sending
+        self.sending = sending
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         """Call the function."""
@@ -63,8 +68,8 @@ class Handler(Generic[Payload, Parameters, Result]):
             PayloadError: It is not of the type of the function's parameter; the place is named.
         """
         if isinstance(self.spec.route, QueueRoute):
-            return self._sending.payload.encode(payload)
-        return self._sending.payload.encode_text(payload)
+            return self.sending.payload.encode(payload)
+        return self.sending.payload.encode_text(payload)
 
     def send(
         self,
@@ -107,7 +112,7 @@ class Handler(Generic[Payload, Parameters, Result]):
             ConnectionFailedError: The server cannot be reached, or its reply was lost: then it may have been sent or
                 not. Sent again with the same deduplication key, it is stored once.
         """
-        call = self._sending.one(
+        call = self.sending.one(
             payload,
             delay=delay_of(delay_s, at),
             key=key,
@@ -131,7 +136,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         event_type: str | None = None,
     ) -> int | None:
         """As `send`, in an event loop."""
-        call = self._sending.one(
+        call = self.sending.one(
             payload,
             delay=delay_of(delay_s, at),
             key=key,
@@ -172,7 +177,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         wanted = listed(payloads)
         if not wanted:
             return []
-        call = self._sending.many(
+        call = self.sending.many(
             wanted,
             delay=delay_of(delay_s, at),
             keys=keys,
@@ -198,7 +203,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         wanted = listed(payloads)
         if not wanted:
             return []
-        call = self._sending.many(
+        call = self.sending.many(
             wanted,
             delay=delay_of(delay_s, at),
             keys=keys,

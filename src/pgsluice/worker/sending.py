@@ -50,16 +50,12 @@ class Sending:
         """
         if isinstance(self.route, QueueRoute):
             self._refuse(event_type=event_type)
-            with_key = _keyed(headers, KEY_HEADER, key)
+            message, with_key = self.message(payload, key=key, headers=headers)
             return deduplication.send(
-                self.route.queue_name,
-                self.payload.encode(payload),
-                with_key,
-                delay,
-                deduplication_key,
+                self.route.queue_name, message, with_key, delay, deduplication_key
             )
         self._refuse(deduplication_key=deduplication_key)
-        event = self._event(self.route, payload, "payload", key, headers, event_type)
+        event = self.event(self.route, payload, key=key, headers=headers, event_type=event_type)
         if delay is None:
             return pgq.insert_event(self.route.log_name, *event)
         return delayed.insert_event(self.route.log_name, event, delay)
@@ -101,22 +97,47 @@ class Sending:
             )
         self._refuse(deduplication_keys=deduplication_keys, delay_s=delay)
         events = [
-            self._event(self.route, payload, f"payloads[{i}]", key, one_of, event_type)
+            self.event(
+                self.route,
+                payload,
+                f"payloads[{i}]",
+                key=key,
+                headers=one_of,
+                event_type=event_type,
+            )
             for i, (payload, key, one_of) in enumerate(
                 zip(payloads, each_key, each_headers, strict=True)
             )
         ]
         return producing.insert_events(self.route.log_name, events)
 
-    def _event(
+    def message(
+        self, payload: Any, *, key: str | None, headers: dict[str, Any] | None
+    ) -> tuple[Any, dict[str, Any] | None]:
+        """What a queue stores of a payload: the message and its headers.
+
+        Raises:
+            PayloadError: As for `one`.
+            ArgumentError: The key is no text, or the headers have another one.
+        """
+        return self.payload.encode(payload), _keyed(headers, KEY_HEADER, key)
+
+    def event(
         self,
         route: GroupRoute | ConsumerRoute,
         payload: Any,
-        path: str,
+        path: str = "payload",
+        *,
         key: str | None,
         headers: dict[str, Any] | None,
         event_type: str | None,
     ) -> NewEvent:
+        """What a log stores of a payload.
+
+        Raises:
+            PayloadError: As for `one`; the path names it.
+            ArgumentError: As for `one`.
+        """
         extras = _keyed(headers, "ev_extra1", key) or {}
         if unknown := sorted(extras.keys() - set(_EXTRAS)):
             raise ArgumentError(
@@ -127,6 +148,34 @@ class Sending:
             self.payload.encode_text(payload, path),
             *(extras.get(name) for name in _EXTRAS),
         )
+
+    def scheduled(
+        self,
+        payload: Any,
+        *,
+        key: str | None,
+        headers: dict[str, Any] | None,
+        event_type: str | None,
+    ) -> dict[str, Any]:
+        """What a schedule stores of a payload, as arguments of `ScheduleSpec`.
+
+        Raises:
+            PayloadError: As for `one`.
+            ArgumentError: As for `one`.
+        """
+        self.one(  # refuses here what the server would refuse when a worker starts
+            payload,
+            delay=None,
+            key=key,
+            headers=headers,
+            deduplication_key=None,
+            event_type=event_type,
+        )
+        if isinstance(self.route, QueueRoute):
+            message, with_key = self.message(payload, key=key, headers=headers)
+            return {"queue_name": self.route.queue_name, "message": message, "headers": with_key}
+        event = self.event(self.route, payload, key=key, headers=headers, event_type=event_type)
+        return {"queue_name": self.route.log_name, "event": event}
 
     def _event_type(self, route: GroupRoute | ConsumerRoute, event_type: str | None) -> str:
         known = route.event_types

@@ -19,6 +19,8 @@ from pgsluice.settings import Settings
 
 # Those who send at once and bring no connection wait for one another beyond it.
 _CONNECTIONS_MAX = 4
+# The process, and what it was told of the server.
+_Place = tuple[int, str | None]
 
 
 class SendingPools:
@@ -28,9 +30,9 @@ class SendingPools:
         self._dsn = dsn
         self._application_name = application_name
         self._lock = threading.Lock()
-        self._pool: tuple[int, ConnectionPool[Any]] | None = None
+        self._pool: tuple[_Place, ConnectionPool[Any]] | None = None
         self._async_pools: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, AsyncConnectionPool[Any]
+            asyncio.AbstractEventLoop, tuple[_Place, AsyncConnectionPool[Any]]
         ] = weakref.WeakKeyDictionary()
 
     def runner(self, connection: Connection[Any] | ConnectionPool[Any] | None) -> Runner:
@@ -57,46 +59,60 @@ class SendingPools:
     def close(self) -> None:
         """Close the pool of this process; another is opened when somebody sends again."""
         with self._lock:
-            held, self._pool = self._pool, None
-        if held is not None and held[0] == os.getpid():
-            held[1].close()
+            self._close_pool()
 
     async def aclose(self) -> None:
         """Close the pool of this event loop too."""
-        pool = self._async_pools.pop(asyncio.get_running_loop(), None)
-        if pool is not None:
-            await pool.close()
+        held = self._async_pools.pop(asyncio.get_running_loop(), None)
+        if held is not None:
+            await held[1].close()
         await asyncio.to_thread(self.close)
 
     def _sync_pool(self) -> ConnectionPool[Any]:
+        place = self._place()
         with self._lock:
-            # A process that was forked must not use the connections of the one it came from.
-            if self._pool is None or self._pool[0] != os.getpid():
-                target = self._reached()
+            if self._pool is None or self._pool[0] != place:
+                self._close_pool()
                 pool = ConnectionPool(
-                    target.conninfo,
+                    self._reached().conninfo,
                     open=True,
                     check=ConnectionPool.check_connection,
                     **self._options(),
                 )
-                self._pool = (os.getpid(), pool)
+                self._pool = (place, pool)
             return self._pool[1]
 
     async def _async_pool(self) -> AsyncConnectionPool[Any]:
-        loop = asyncio.get_running_loop()
-        pool = self._async_pools.get(loop)
-        if pool is None:
+        loop, place = asyncio.get_running_loop(), self._place()
+        held = self._async_pools.get(loop)
+        if held is None or held[0] != place:
             target = await asyncio.to_thread(self._reached)
-            pool = self._async_pools.get(loop)  # another one may have been faster
-        if pool is None:
-            pool = self._async_pools[loop] = AsyncConnectionPool(
-                target.conninfo,
-                open=False,
-                check=AsyncConnectionPool.check_connection,
-                **self._options(),
-            )
-            await pool.open()
-        return pool
+            before = self._async_pools.get(loop)
+            if before is held:  # and nobody was faster
+                pool = AsyncConnectionPool(
+                    target.conninfo,
+                    open=False,
+                    check=AsyncConnectionPool.check_connection,
+                    **self._options(),
+                )
+                self._async_pools[loop] = before = (place, pool)
+                if held is not None:
+                    await held[1].close()
+            held = before
+        if held is None:
+            raise ArgumentError("the app was closed while it was about to send")
+        await held[1].open()  # by whoever comes first
+        return held[1]
+
+    def _close_pool(self) -> None:
+        held, self._pool = self._pool, None
+        if held is not None and held[0][0] == os.getpid():
+            held[1].close()
+
+    def _place(self) -> _Place:
+        # A process that was forked must not use the connections of the one it came from; and a test may be told of
+        # another database than the one before.
+        return (os.getpid(), self._dsn or os.environ.get("PGSLUICE_DSN"))
 
     def _reached(self) -> Target:
         # A pool that cannot connect says so after its timeout, and not why.

@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client.calls import Call, Steps
 from pgsluice.client.calls.producing import Copy
-from pgsluice.errors import translate
+from pgsluice.errors import commit_unknown, translate
 
 Result = TypeVar("Result")
 
@@ -36,7 +36,7 @@ class AsyncRunner:
             if isinstance(self._source, AsyncConnectionPool):
                 async with self._source.connection() as connection:
                     return await _execute_alone(connection, call)
-            return await _execute(self._source, call, call.sql)
+            return await _execute_given(self._source, call)
         except psycopg.Error as error:
             raise translate(error, queue_name=call.queue_name) from error
 
@@ -139,17 +139,36 @@ async def _copy_rows(connection: AsyncConnection[Any], work: Copy) -> int:
 
 async def _execute_alone(connection: AsyncConnection[Any], call: Call[Result]) -> Result:
     sql = call.own_transaction_sql or call.sql
-    if connection.autocommit or connection.info.transaction_status != TransactionStatus.IDLE:
+    if connection.info.transaction_status != TransactionStatus.IDLE:
         return await _execute(connection, call, sql)
+    if connection.autocommit:
+        return await _execute_whole(connection, call, sql)
     # One statement is a transaction of its own without saying so: begin and commit would be two more round trips.
     await connection.set_autocommit(True)
     try:
-        return await _execute(connection, call, sql)
+        return await _execute_whole(connection, call, sql)
     finally:
         if (
             connection.info.transaction_status == TransactionStatus.IDLE
         ):  # else the pool throws it away
             await connection.set_autocommit(False)
+
+
+async def _execute_given(connection: AsyncConnection[Any], call: Call[Result]) -> Result:
+    is_alone = (
+        connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+    )
+    return await (_execute_whole if is_alone else _execute)(connection, call, call.sql)
+
+
+async def _execute_whole(connection: AsyncConnection[Any], call: Call[Result], sql: Any) -> Result:
+    """Run a statement that is a transaction: its answer is the only word of its commit."""
+    try:
+        return await _execute(connection, call, sql)
+    except psycopg.OperationalError as error:
+        if connection.broken:
+            raise commit_unknown(error) from error
+        raise
 
 
 async def _execute_steps(connection: AsyncConnection[Any], steps: Steps[Result]) -> Result:

@@ -12,6 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.client._async.archives import AsyncArchives
 from pgsluice.client._async.claims import AsyncClaims
 from pgsluice.client._async.groups import AsyncGroupReaders
+from pgsluice.client._async.limits import AsyncLimits
 from pgsluice.client._async.partitions import AsyncPartitions
 from pgsluice.client._async.retries import AsyncRetries
 from pgsluice.client._async.runner import AsyncRunner
@@ -26,7 +27,13 @@ from pgsluice.client.records import (
 
 
 class AsyncWorkQueue(
-    AsyncArchives, AsyncClaims, AsyncGroupReaders, AsyncPartitions, AsyncRetries, AsyncTopics
+    AsyncArchives,
+    AsyncClaims,
+    AsyncGroupReaders,
+    AsyncLimits,
+    AsyncPartitions,
+    AsyncRetries,
+    AsyncTopics,
 ):
     """Send, claim and acknowledge messages of work queues.
 

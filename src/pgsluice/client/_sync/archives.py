@@ -392,3 +392,31 @@ class Archives:
                 until,
             )
         )
+
+    def purge_dead_letters(
+        self,
+        queue_name: str,
+        *,
+        older_than: timedelta | None = None,
+        dead_letter_ids: Sequence[int] | None = None,
+        qty: int = 10000,
+    ) -> int:
+        """Delete dead letters of a queue for good; call it, and commit, until it returns 0.
+
+        Args:
+            queue_name: The queue they were in; it need not exist any more.
+            older_than: Those that were given up so long ago, the oldest first; 0 is all of them.
+            dead_letter_ids: Or those with these ids; the others are not looked at.
+            qty: The most to delete, 1 or more.
+
+        Returns:
+            How many were deleted.
+
+        Raises:
+            ArgumentError: Neither or both were given, or `qty` is out of range. Nothing was deleted.
+
+        Source: `sluice.purge_dead_letters`.
+        """
+        return self._runner.run(
+            archives.purge_dead_letters(queue_name, older_than, dead_letter_ids, qty)
+        )

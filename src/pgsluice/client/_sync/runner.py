@@ -16,7 +16,7 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.client.calls import Call, Steps
 from pgsluice.client.calls.producing import Copy
-from pgsluice.errors import translate
+from pgsluice.errors import commit_unknown, translate
 
 Result = TypeVar("Result")
 
@@ -37,7 +37,7 @@ class Runner:
             if isinstance(self._source, ConnectionPool):
                 with self._source.connection() as connection:
                     return _execute_alone(connection, call)
-            return _execute(self._source, call, call.sql)
+            return _execute_given(self._source, call)
         except psycopg.Error as error:
             raise translate(error, queue_name=call.queue_name) from error
 
@@ -138,17 +138,36 @@ def _copy_rows(connection: Connection[Any], work: Copy) -> int:
 
 def _execute_alone(connection: Connection[Any], call: Call[Result]) -> Result:
     sql = call.own_transaction_sql or call.sql
-    if connection.autocommit or connection.info.transaction_status != TransactionStatus.IDLE:
+    if connection.info.transaction_status != TransactionStatus.IDLE:
         return _execute(connection, call, sql)
+    if connection.autocommit:
+        return _execute_whole(connection, call, sql)
     # One statement is a transaction of its own without saying so: begin and commit would be two more round trips.
     connection.set_autocommit(True)
     try:
-        return _execute(connection, call, sql)
+        return _execute_whole(connection, call, sql)
     finally:
         if (
             connection.info.transaction_status == TransactionStatus.IDLE
         ):  # else the pool throws it away
             connection.set_autocommit(False)
+
+
+def _execute_given(connection: Connection[Any], call: Call[Result]) -> Result:
+    is_alone = (
+        connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+    )
+    return (_execute_whole if is_alone else _execute)(connection, call, call.sql)
+
+
+def _execute_whole(connection: Connection[Any], call: Call[Result], sql: Any) -> Result:
+    """Run a statement that is a transaction: its answer is the only word of its commit."""
+    try:
+        return _execute(connection, call, sql)
+    except psycopg.OperationalError as error:
+        if connection.broken:
+            raise commit_unknown(error) from error
+        raise
 
 
 def _execute_steps(connection: Connection[Any], steps: Steps[Result]) -> Result:

@@ -13,6 +13,7 @@ from psycopg_pool import ConnectionPool
 from pgsluice.client._sync.archives import Archives
 from pgsluice.client._sync.claims import Claims
 from pgsluice.client._sync.groups import GroupReaders
+from pgsluice.client._sync.limits import Limits
 from pgsluice.client._sync.partitions import Partitions
 from pgsluice.client._sync.retries import Retries
 from pgsluice.client._sync.runner import Runner
@@ -26,7 +27,15 @@ from pgsluice.client.records import (
 )
 
 
-class WorkQueue(Archives, Claims, GroupReaders, Partitions, Retries, Topics):
+class WorkQueue(
+    Archives,
+    Claims,
+    GroupReaders,
+    Limits,
+    Partitions,
+    Retries,
+    Topics,
+):
     """Send, claim and acknowledge messages of work queues.
 
     Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that

@@ -149,7 +149,7 @@ def browse_dead_letters(
     )
     sql: LiteralString = (
         "select dead_letter_id, queue_name, msg_id, read_ct, enqueued_at, last_read_at, message, "
-        "headers, reason, error, dead_at "
+        "headers, reason, error, dead_at, attempts, first_failed_at, error_type, trace, worker "
         "from sluice.browse_dead_letters(%s::text, %s::bigint, %s::integer, "
         "%s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz)"
     )
@@ -201,6 +201,19 @@ def redrive_matching(
         "%s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz)"
     )
     return Call(sql, parameters, record(Redriven))
+
+
+def purge_dead_letters(
+    queue_name: str,
+    older_than: timedelta | None,
+    dead_letter_ids: Sequence[int] | None,
+    qty: int,
+) -> Call[int]:
+    ids = None if dead_letter_ids is None else known_ids(dead_letter_ids, "dead_letter_id")
+    sql: LiteralString = (
+        "select sluice.purge_dead_letters(%s::text, %s::interval, %s::bigint[], %s::integer)"
+    )
+    return Call(sql, (queue_name, older_than, ids, _qty(qty)), scalar)
 
 
 def _filter(

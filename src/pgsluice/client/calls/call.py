@@ -47,6 +47,15 @@ class Call(Generic[Result]):
 Steps = Generator[Call[Any], Any, Result]
 
 
+def no_change(result: Result) -> Call[Result]:
+    """A call that asks nothing and changes nothing, for tests of what runs calls.
+
+    Args:
+        result: What it returns.
+    """
+    return Call("select", (), lambda _rows: result)
+
+
 def require_storable(text: str) -> None:
     """Refuse text that PostgreSQL cannot take.
 

@@ -8,6 +8,6 @@ from typing import LiteralString
 from pgsluice.client.calls.call import Call, scalar
 
 
-def once(handler: str, key: str, keep: timedelta) -> Call[bool]:
+def once(handler: str, key: str, keep: timedelta = timedelta(days=7)) -> Call[bool]:
     sql: LiteralString = "select sluice.once(%s::text, %s::text, %s::interval)"
     return Call(sql, (handler, key, keep), scalar)

@@ -34,6 +34,20 @@ def json_parameter(value: Any, name: str) -> Jsonb | None:
     return Jsonb(value, dumps=_dumps)
 
 
+def json_text(value: Any, name: str) -> str:
+    """Make JSON text of a Python value, for where text is stored.
+
+    Args:
+        value: As for `json_parameter`; None is JSON's null.
+        name: As for `json_parameter`.
+
+    Raises:
+        PayloadError: As for `json_parameter`.
+    """
+    _check(value, name, 0)
+    return _dumps(value)
+
+
 def text_parameter(value: str | None, name: str) -> str | None:
     """Pass a text, or None, if PostgreSQL can store it.
 

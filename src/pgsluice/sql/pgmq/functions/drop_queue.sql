@@ -36,6 +36,7 @@ begin
     execute format('drop table if exists pgmq.%I', v_queue);
     execute format('drop table if exists pgmq.%I', v_archive);
     perform pgmq._drop_reader(queue_name);
+    perform pgmq._forget_attempts(queue_name);
     delete from pgmq.meta as m where m.queue_name = drop_queue.queue_name;
     return true;
 end;

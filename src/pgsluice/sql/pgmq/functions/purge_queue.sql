@@ -12,6 +12,7 @@ begin
     execute format('lock table pgmq.%I in access exclusive mode', v_queue);
     execute format('select count(*) from pgmq.%I', v_queue) into v_purged;
     execute format('truncate table pgmq.%I', v_queue);
+    perform pgmq._forget_attempts(queue_name);
     return v_purged;
 end;
 $$;

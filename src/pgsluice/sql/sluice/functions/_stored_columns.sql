@@ -9,7 +9,7 @@ as $$
             $columns$m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, null::timestamptz,
             case
                 when m.vt <= clock_timestamp() then 'visible'
-                when m.read_ct > 0 then 'in flight'
+                when m.last_read_at is not null then 'in flight'
                 else 'delayed'
             end,
             m.message, m.headers$columns$

@@ -2,7 +2,7 @@
  * Said of claims before their handlers start, and committed: so a message that kills its process is dead after as many starts as
  * it may have attempts. The first claim of a message need not be said (README.md).
  *
- * Calls: sluice.lock_messages, sluice._attempt_sql, sluice._retry_policy. Writes: sluice.attempt; what is dead: the queue,
+ * Calls: sluice.lock_messages, sluice._attempt_sql, sluice._retry_settings. Writes: sluice.attempt; what is dead: the queue,
  * sluice.dead_letter.
  */
 create or replace function sluice.begin_attempts(
@@ -14,7 +14,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_attempts_max integer := (
-        sluice._retry_policy(queue_name, jsonb_build_object('max_attempts', begin_attempts.max_attempts))
+        sluice._retry_settings(queue_name, jsonb_build_object('max_attempts', begin_attempts.max_attempts))
     ).max_attempts;
     v_outcomes text[];
 begin

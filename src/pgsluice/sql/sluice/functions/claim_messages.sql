@@ -1,17 +1,24 @@
+-- What QueueSource calls for every claim: without limits it costs one look at a small table more than pgmq.read.
 create or replace function sluice.claim_messages(queue_name text, vt integer, qty integer, worker text default null)
 returns setof pgmq.message_record
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_queue text := pgmq._reader(queue_name);
+    v_limits_id integer;
 begin
-    return query execute format(
-        'select * from pgmq.%I($1, $2, $3, null, false)', pgmq._reader(queue_name)
-    )
-    using clock_timestamp(), make_interval(secs => vt), qty;
+    select l.limits_id into v_limits_id from sluice.queue_limits as l where l.queue_table = v_queue;
+    if found then
+        return query select * from sluice._claim_limited(v_limits_id, v_queue, vt, qty);
+    else
+        return query execute format('select * from pgmq.%I($1, $2, $3, null, false)', v_queue)
+            using clock_timestamp(), make_interval(secs => vt), qty;
+    end if;
 end;
 $$;
 
 comment on function sluice.claim_messages(text, integer, integer, text) is
-    'Claim up to qty visible messages, lowest msg_id first, and hide them for vt seconds, as far as the limits of the queue allow.';
+    'Claim up to qty visible messages, lowest msg_id first, and hide them for vt seconds, as far as the limits of the queue allow and in the order that they give; worker says who claims, and changes nothing.';
 revoke execute on function sluice.claim_messages(text, integer, integer, text) from public;
 grant execute on function sluice.claim_messages(text, integer, integer, text) to sluice_admin, sluice_reader;

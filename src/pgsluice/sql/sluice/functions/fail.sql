@@ -5,7 +5,7 @@
  * Said again, because the reply was lost, it changes nothing and says what was done, as long as nobody has claimed the message
  * since, or redriven its dead letter.
  *
- * Calls: sluice.lock_messages, sluice._attempt_sql, sluice._retry_policy, sluice._backoff. Writes: the queue, sluice.attempt,
+ * Calls: sluice.lock_messages, sluice._attempt_sql, sluice._retry_settings, sluice._backoff. Writes: the queue, sluice.attempt,
  * sluice.dead_letter.
  */
 create or replace function sluice.fail(queue_name text, failures jsonb, worker text default null, policy jsonb default null)
@@ -14,7 +14,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_policy sluice.retry_policy := sluice._retry_policy(queue_name, policy);
+    v_policy sluice.retry_policy := sluice._retry_settings(queue_name, policy);
     v_msg_ids bigint[];
     v_read_cts integer[];
     v_outcomes text[];

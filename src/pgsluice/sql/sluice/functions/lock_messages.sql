@@ -14,7 +14,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     return query execute sluice._settle_sql(
-        queue_name, msg_ids, read_cts, 'settled as (select current.msg_id from current)'
+        queue_name, msg_ids, read_cts, 'settled as (select distinct current.msg_id from current)'
     )
     using msg_ids, read_cts;
 end;

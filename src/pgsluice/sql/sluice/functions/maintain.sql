@@ -18,10 +18,13 @@ begin
             message = format('maintenance cannot run in a %s transaction', current_setting('transaction_isolation')),
             hint = 'call it in a READ COMMITTED transaction, best one of its own';
     end if;
-    -- The steps, a line each.
+    -- The steps, a line each. What is due comes first.
+    return query select * from sluice._maintain_schedules();
     return query select * from sluice._maintain_retention();
     return query select * from sluice._maintain_deduplication();
     return query select * from sluice._maintain_inbox();
+    return query select * from sluice._maintain_attempts();
+    return query select * from sluice._maintain_limits();
     return query select * from sluice._maintain_partitions();
 end;
 $$;

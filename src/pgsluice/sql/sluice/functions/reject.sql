@@ -16,10 +16,19 @@ begin
             where msg_id = $1 and read_ct = $2
             returning msg_id, read_ct, enqueued_at, last_read_at, message, headers
         )
-        insert into sluice.dead_letter
-            (queue_name, msg_id, read_ct, enqueued_at, last_read_at, message, headers, reason, error)
-        select $3, msg_id, read_ct, enqueued_at, last_read_at, message, headers, $4, $5
-        from dead',
+        insert into sluice.dead_letter (
+            queue_name, msg_id, read_ct, enqueued_at, last_read_at, message, headers, reason, error,
+            attempts, first_failed_at, worker
+        )
+        select $3, dead.msg_id, dead.read_ct, dead.enqueued_at, dead.last_read_at, dead.message, dead.headers, $4, $5,
+            -- With this one, if it is not among them; null where nothing is noted.
+            noted.attempts + (noted.read_ct <> dead.read_ct or noted.state = ''handed back'')::integer,
+            noted.first_failed_at, noted.worker
+        from dead
+        left join sluice.attempt as noted
+            on noted.queue_name = lower($3)
+            and noted.msg_id = dead.msg_id
+            and noted.enqueued_at = dead.enqueued_at',
         pgmq.format_table_name(queue_name, 'q')
     )
     using msg_id, read_ct, queue_name, reason, error;

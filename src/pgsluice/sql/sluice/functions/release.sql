@@ -6,12 +6,15 @@ as $$
 declare
     v_released integer;
 begin
-    -- read_ct is the fence: whoever claimed the message since has a higher one, and keeps it hidden.
+    -- read_ct is the fence: whoever claimed the message since has a higher one, and keeps it hidden. Without last_read_at it
+    -- waits and is with nobody, in difference to one that is in flight: limits count those.
     execute format(
-        'update pgmq.%I set vt = $1 where msg_id = $2 and read_ct = $3',
+        'update pgmq.%I
+         set vt = $1, last_read_at = case when $4 > 0 then null else last_read_at end
+         where msg_id = $2 and read_ct = $3',
         pgmq.format_table_name(queue_name, 'q')
     )
-    using clock_timestamp() + make_interval(secs => delay), msg_id, read_ct;
+    using clock_timestamp() + make_interval(secs => delay), msg_id, read_ct, delay;
     get diagnostics v_released = row_count;
     return v_released = 1;
 end;
@@ -26,11 +29,21 @@ create or replace function sluice.release(
     queue_name text, msg_ids bigint[], read_cts integer[], delay integer default 0
 )
 returns table (msg_id bigint, outcome text)
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    -- To give a message back is to end its timeout, now or after the delay: the same change as to extend it.
-    select * from sluice.extend(queue_name, msg_ids, read_cts, delay);
+begin
+    return query execute sluice._settle_sql(
+        queue_name, msg_ids, read_cts,
+        'settled as (
+            update pgmq.%1$I as queued
+            set vt = $3, last_read_at = case when $4 > 0 then null else queued.last_read_at end
+            where queued.msg_id = any (array(select current.msg_id from current))
+            returning queued.msg_id
+        )'
+    )
+    using msg_ids, read_cts, clock_timestamp() + make_interval(secs => delay), delay;
+end;
 $$;
 
 comment on function sluice.release(text, bigint[], integer[], integer) is

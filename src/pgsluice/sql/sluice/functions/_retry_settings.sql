@@ -1,7 +1,7 @@
 -- jsonb_populate_record takes the types of the table: a number is seconds where an interval is wanted.
 --
 -- Reads: sluice.retry_policy.
-create or replace function sluice._retry_policy(queue_name text, policy jsonb default null)
+create or replace function sluice._retry_settings(queue_name text, policy jsonb default null)
 returns sluice.retry_policy
 language plpgsql
 stable
@@ -15,7 +15,7 @@ begin
     select p.*
     into v_policy
     from sluice.retry_policy as p
-    where p.queue_table = pgmq.format_table_name(_retry_policy.queue_name, 'q');
+    where p.queue_table = pgmq.format_table_name(_retry_settings.queue_name, 'q');
     if policy is not null then
         if jsonb_typeof(policy) <> 'object' then
             raise exception using
@@ -41,7 +41,7 @@ begin
 end;
 $$;
 
-comment on function sluice._retry_policy(text, jsonb) is
+comment on function sluice._retry_settings(text, jsonb) is
     'The retry policy of a queue, with the fields that are given in place of its own; the defaults where it has none.';
-revoke execute on function sluice._retry_policy(text, jsonb) from public;
-grant execute on function sluice._retry_policy(text, jsonb) to sluice_admin, sluice_monitor, sluice_reader;
+revoke execute on function sluice._retry_settings(text, jsonb) from public;
+grant execute on function sluice._retry_settings(text, jsonb) to sluice_admin, sluice_monitor, sluice_reader;

@@ -1,0 +1,34 @@
+"""The systems that have a worker: ours first, in both shapes, then the peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bench.systems.awa import Awa
+from bench.systems.pgqueuer import Pgqueuer
+from bench.systems.procrastinate import Procrastinate
+from bench.systems.worker import GroupWorker, QueueWorker
+from bench.working import Working
+from pgsluice.errors import MissingExtraError
+
+SYSTEMS: dict[str, Callable[[], Working]] = {
+    "work queue": QueueWorker,
+    "share group": GroupWorker,
+    "pgqueuer": Pgqueuer,
+    "procrastinate": Procrastinate,
+    "awa": Awa,
+}
+
+
+def worker_systems() -> list[Working]:
+    """Those that are installed; it is said which are not."""
+    found = []
+    for make in SYSTEMS.values():
+        system = make()
+        try:
+            system.version()
+        except MissingExtraError as error:
+            print(f"left out: {error}")
+        else:
+            found.append(system)
+    return found

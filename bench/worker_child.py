@@ -1,0 +1,82 @@
+"""What a process of `working.Child` does: `python -m bench.worker_child TASK SYSTEM URL NUMBERS`.
+
+It says `ready`, waits for a line, does its task, and prints what it measured as JSON:
+- `drain`: runs a worker until so many messages are handled; seconds until it has acknowledged them and stopped.
+- `serve`: the same for messages that hold the time when they were sent; seconds from then until each was handled.
+- `send`: sends such messages at a steady pace; how many it sent a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+
+from bench.systems.workers import SYSTEMS
+from bench.working import Working, steps
+
+
+async def ready() -> None:
+    print("ready", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+
+
+async def drain(system: Working, url: str, messages: int, concurrency: int) -> float:
+    done = asyncio.Event()
+    left = messages
+
+    def handled(_payload: str) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            done.set()
+
+    async with system.worker(url, concurrency, handled) as work:
+        await ready()
+        begin = time.perf_counter()
+        await work(done)
+        return time.perf_counter() - begin
+
+
+async def serve(system: Working, url: str, messages: int, concurrency: int) -> list[float]:
+    done = asyncio.Event()
+    latencies: list[float] = []
+
+    def handled(payload: str) -> None:
+        latencies.append(time.time() - float(payload))
+        if len(latencies) == messages:
+            done.set()
+
+    async with system.worker(url, concurrency, handled) as work:
+        working = asyncio.create_task(work(done))
+        await ready()
+        await working
+    return latencies
+
+
+async def send(system: Working, url: str, messages: int, per_s: float) -> float:
+    async with system.sender(url) as send_one:
+        await ready()
+        begin = time.perf_counter()
+        async for _ in steps(messages, per_s):
+            await send_one(repr(time.time()))
+        return messages / (time.perf_counter() - begin)
+
+
+def main() -> None:
+    task, name, url, numbers = sys.argv[1:]
+    system = SYSTEMS[name]()
+    measure: Any = {"drain": drain, "serve": serve, "send": send}[task]
+    loop_factory = None
+    if system.uvloop:
+        import uvloop
+
+        loop_factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        print(json.dumps(runner.run(measure(system, url, **json.loads(numbers)))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Change events: every change of a table goes to a handler, in the order in which it was made.
+
+    pgsluice schema install
+    python change_events.py setup
+    python change_events.py change
+    pgsluice maintain --once
+    pgsluice worker run change_events:app --until-empty
+    python change_events.py show
+
+The last one prints
+
+    item 1: 5, 3
+    item 2: 7
+    item 4: 9, sold out
+
+`pgsluice maintain`, left running, ticks the log by itself; then a change is handled within milliseconds.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from pgsluice import EventLog, connect, resolve
+from pgsluice.worker import App, SyncContext
+
+app = App(name="change events")
+
+
+# A consumer gets the events of a log in their order, a batch in one transaction: what is written there is written once.
+@app.handler(log="stock_changes", consumer="shelf")
+def follow(change: dict[str, Any], context: SyncContext) -> None:
+    """Note what became of an item."""
+    item = (change["after"] or change["before"])["item"]
+    note = str(change["after"]["quantity"]) if change["after"] else "sold out"
+    with context.transaction() as connection:
+        connection.execute("insert into shelf_note (item, note) values (%s, %s)", (item, note))
+
+
+def setup() -> None:
+    with connect(resolve()) as connection:
+        connection.execute(
+            "create table stock (item integer primary key, quantity integer not null)"
+        )
+        connection.execute(
+            "create table shelf_note (place bigint generated always as identity, item integer, note text)"
+        )
+        log = EventLog(connection)
+        log.create_queue("stock_changes")
+        log.register_consumer("stock_changes", "shelf")
+        log.capture("stock", "stock_changes")  # from now on each changed row is an event
+
+
+def change() -> None:
+    with connect(resolve()) as connection:
+        connection.execute("insert into stock values (1, 5), (2, 7), (4, 9)")
+        connection.execute("update stock set quantity = 3 where item = 1")
+        connection.execute("delete from stock where item = 4")
+
+
+def show() -> None:
+    with connect(resolve()) as connection:
+        for item, notes in connection.execute(
+            "select item, string_agg(note, ', ' order by place) from shelf_note group by item order by item"
+        ):
+            print(f"item {item}: {notes}")
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["setup"]:
+            setup()
+        case ["change"]:
+            change()
+        case ["show"]:
+            show()
+        case _:
+            sys.exit("use setup, change, or show")

@@ -1,0 +1,283 @@
+"""A broker of Taskiq over a work queue; needs `pip install 'pgsluice[taskiq]'`.
+
+    from pgsluice.interop.taskiq import PgsluiceBroker
+
+    broker = PgsluiceBroker("postgresql://localhost/shop")
+
+    @broker.task
+    async def add_one(value: int) -> int: ...
+
+`taskiq worker module:broker` runs the tasks. Delivery is at least once: a task is claimed for a time, which is extended
+while Taskiq holds it, and deleted when Taskiq acknowledges it: by default after its result was stored. A task whose
+worker died comes again when its claim is over. What failed with an exception is acknowledged too: to try again is the
+part of Taskiq's own middlewares, whose delays the queue keeps. Results need a result backend of Taskiq's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import logging
+import math
+import time
+import weakref
+from collections.abc import AsyncGenerator, Collection
+from typing import Any
+
+from psycopg_pool import AsyncConnectionPool
+
+from pgsluice import connection
+from pgsluice.client import AsyncWorkQueue, Message
+from pgsluice.errors import (
+    ArgumentError,
+    ConnectionFailedError,
+    MissingExtraError,
+    PayloadError,
+    RetryableError,
+    SluiceError,
+)
+from pgsluice.worker.listener import AsyncListener
+from pgsluice.worker.pause import next_delay_s
+
+try:
+    from taskiq import AckableMessage, AsyncBroker, BrokerMessage
+except ModuleNotFoundError as error:
+    raise MissingExtraError(
+        f"the broker of Taskiq needs the Python package {error.name}; `pip install 'pgsluice[taskiq]'`"
+    ) from None
+
+_log = logging.getLogger(__name__)
+# Two heartbeats may fail before a claim is over.
+_HEARTBEATS = 3
+# One claims, one acknowledges, one extends, and one for who sends meanwhile.
+_POOL_SIZE = 4
+
+
+class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
+    """Send tasks into a work queue, and give a worker those that are due.
+
+    The label `delay` of a task is kept by the queue: nothing waits in the process that sends.
+    """
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        *,
+        queue_name: str = "taskiq",
+        lease_s: int = 60,
+        qty: int = 10,
+        poll_interval_s: float = 1.0,
+    ) -> None:
+        """Prepare a broker; nothing is connected before `startup`.
+
+        Args:
+            dsn: Where the database is; None: as for every command of pgsluice (`PGSLUICE_DSN`, `DATABASE_URL`, …).
+            queue_name: The work queue; made at the start, if there is none.
+            lease_s: After so many seconds without a heartbeat a task is given to another worker, 3 or more.
+            qty: The most to claim at once, 1 or more.
+            poll_interval_s: Seconds between two looks at an empty queue where no notifier runs, more than 0.
+
+        Raises:
+            ArgumentError: A number is out of range.
+        """
+        super().__init__()
+        if lease_s < _HEARTBEATS or qty < 1 or not poll_interval_s > 0:
+            raise ArgumentError(
+                f"lease_s is {lease_s}, qty is {qty}, poll_interval_s is {poll_interval_s}; use "
+                f"{_HEARTBEATS} or more, 1 or more, more than 0"
+            )
+        self._dsn = dsn
+        self._queue_name = queue_name
+        self._lease_s = lease_s
+        self._qty = qty
+        self._poll_interval_s = poll_interval_s
+        # What Taskiq lets go of without an acknowledgement is extended no more, and comes again.
+        self._claims: weakref.WeakSet[_Claim] = weakref.WeakSet()
+        self._stack = contextlib.AsyncExitStack()
+        self._queue: AsyncWorkQueue | None = None
+        self._listener: AsyncListener | None = None
+
+    @property
+    def queue(self) -> AsyncWorkQueue:
+        """The client of the queue, on the broker's own pool.
+
+        Raises:
+            ArgumentError: `startup` was not called.
+        """
+        if self._queue is None:
+            raise ArgumentError("the broker was not started; `await broker.startup()` first")
+        return self._queue
+
+    async def startup(self) -> None:
+        """Connect, make the queue if there is none, and in a worker begin to listen.
+
+        Raises:
+            SluiceError: There is no connection, or the queue cannot be made.
+        """
+        conninfo = connection.resolve(self._dsn).conninfo
+        pool = AsyncConnectionPool(conninfo, min_size=1, max_size=_POOL_SIZE, open=False)
+        await self._stack.enter_async_context(pool)
+        self._queue = AsyncWorkQueue(pool)
+        if all(info.queue_name != self._queue_name for info in await self._queue.list_queues()):
+            await self._queue.create(self._queue_name)
+        if self.is_worker_process:
+            self._listener = await self._stack.enter_async_context(AsyncListener(conninfo))
+            heartbeat = asyncio.create_task(self._keep_claims())
+            self._stack.callback(heartbeat.cancel)
+        await super().startup()
+
+    async def shutdown(self) -> None:
+        """Give back what was claimed and not acknowledged, and close the connections."""
+        await super().shutdown()
+        try:
+            await self._give_back(self._claims)
+        finally:
+            await self._stack.aclose()
+
+    async def kick(self, message: BrokerMessage) -> None:
+        """Send a task; called by Taskiq.
+
+        Raises:
+            ArgumentError: The label `delay` is no number of seconds, 0 or more. The queue keeps whole seconds, rounded
+                up.
+            SluiceError: It could not be sent.
+        """
+        body = {"task_id": message.task_id, "task_name": message.task_name, **_as_json(message)}
+        await self.queue.send(self._queue_name, body, delay=_delay_s(message.labels.get("delay")))
+
+    async def listen(self) -> AsyncGenerator[AckableMessage, None]:
+        """Yield tasks as they are claimed, for ever; called by Taskiq. Waits out a server that is not there."""
+        listener = self._listener
+        if listener is None:
+            raise ArgumentError("only a worker listens; `taskiq worker module:broker`")
+        delay_s = 0.0
+        with listener.subscribe(self._queue_name) as subscription:
+            while True:
+                try:
+                    messages = await self.queue.read(self._queue_name, self._lease_s, self._qty)
+                except (ConnectionFailedError, RetryableError) as error:
+                    delay_s = next_delay_s(delay_s)
+                    _log.warning("queue %s: %s; again in %.1f s", self._queue_name, error, delay_s)
+                    await asyncio.sleep(delay_s)
+                    continue
+                delay_s = 0.0
+                if not messages:
+                    await subscription.wait(self._poll_interval_s)
+                # Held here too until they are yielded: what waits for its turn is extended as well.
+                claims = [_Claim(self, message) for message in messages]
+                self._claims.update(claims)
+                while claims:
+                    data = await self._data(claims[0])
+                    if data is None:
+                        del claims[0]
+                    else:
+                        yield AckableMessage(data=data, ack=claims.pop(0))  # no other name holds it
+
+    async def settle(self, claim: _Claim) -> None:
+        """Delete a task that Taskiq has acknowledged, if its claim is still current.
+
+        Raises:
+            SluiceError: It could not be said for as long as the claim lasted; the task comes again.
+        """
+        delay_s, end_s = 0.0, time.monotonic() + self._lease_s
+        while True:
+            try:
+                (settled,) = await self.queue.delete_claimed(self._queue_name, [claim.message])
+                break
+            except (ConnectionFailedError, RetryableError):
+                delay_s = next_delay_s(delay_s)
+                if time.monotonic() + delay_s > end_s:
+                    raise
+                await asyncio.sleep(delay_s)
+        self._claims.discard(claim)
+        if settled.outcome == "stale":
+            _log.warning(
+                "queue %s: message %d was claimed by another worker before this one was done with it",
+                *(self._queue_name, settled.msg_id),
+            )
+
+    async def _data(self, claim: _Claim) -> bytes | None:
+        """What was sent; None, and off to the dead letters, for what no broker of Taskiq sent."""
+        try:
+            return _from_json(claim.message.message)
+        except PayloadError as error:
+            self._claims.discard(claim)
+            message = claim.message
+            _log.warning("queue %s: message %d: %s", self._queue_name, message.msg_id, error)
+            with contextlib.suppress(ConnectionFailedError, RetryableError):  # then it comes again
+                await self.queue.reject(
+                    self._queue_name, message.msg_id, message.read_ct, "payload", str(error)
+                )
+            return None
+
+    async def _keep_claims(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease_s / _HEARTBEATS)
+            await self._extend_claims()  # no name here holds a claim while this sleeps
+
+    async def _extend_claims(self) -> None:
+        """Extend all claims of this process, in one call."""
+        claims = {claim.message.msg_id: claim for claim in self._claims}
+        if not claims:
+            return
+        messages = [claim.message for claim in claims.values()]
+        try:
+            outcomes = await self.queue.extend_claimed(self._queue_name, messages, self._lease_s)
+        except SluiceError as error:
+            _log.warning("queue %s: claims not extended: %s", self._queue_name, error)
+            return
+        for lost in outcomes:
+            if lost.outcome == "stale":
+                _log.warning(
+                    "queue %s: the claim of message %d is over, and its task still runs",
+                    *(self._queue_name, lost.msg_id),
+                )
+            if lost.outcome != "done":
+                self._claims.discard(claims[lost.msg_id])
+
+    async def _give_back(self, claims: Collection[_Claim]) -> None:
+        messages = [claim.message for claim in claims]
+        self._claims.clear()
+        if messages:
+            with contextlib.suppress(ConnectionFailedError, RetryableError):
+                await self.queue.release_claimed(self._queue_name, messages)
+
+
+class _Claim:
+    """A task in the hands of this process; called by Taskiq to acknowledge it."""
+
+    def __init__(self, broker: PgsluiceBroker, message: Message) -> None:
+        self.broker = broker
+        self.message = message
+
+    async def __call__(self) -> None:
+        await self.broker.settle(self)
+
+
+def _as_json(message: BrokerMessage) -> dict[str, str]:
+    # As text and not as a JSON value: jsonb would make 1e22 an integer. Serializers that are not JSON give other bytes.
+    try:
+        return {"data": message.message.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"data_base64": base64.b64encode(message.message).decode("ascii")}
+
+
+def _from_json(body: Any) -> bytes:
+    match body:
+        case {"data": str(text)}:
+            return text.encode("utf-8")
+        case {"data_base64": str(text)}:
+            with contextlib.suppress(ValueError):
+                return base64.b64decode(text, validate=True)
+    raise PayloadError("it has neither `data` nor `data_base64`: no broker of Taskiq sent it")
+
+
+def _delay_s(label: Any) -> int:
+    try:
+        delay_s = 0.0 if label is None else float(label)  # Taskiq makes text of labels
+    except ValueError:
+        delay_s = math.nan
+    if not 0 <= delay_s < math.inf:
+        raise ArgumentError(f"the label delay is {label!r}; use 0 or more seconds")
+    return math.ceil(delay_s)

@@ -1,0 +1,38 @@
+-- Of a time that the clock shows twice PostgreSQL takes the second, and for one that it skips what the offset of before makes
+-- of it. Neither is what is wanted: the moment at which the clock first shows this time, or a later one.
+create or replace function sluice._first_moment(i_shown timestamp, i_time_zone text)
+returns timestamptz
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_moment timestamptz := i_shown at time zone i_time_zone;
+    -- In hours: a day of the session's time zone may have 23 or 25.
+    v_skipped interval := make_interval(secs => extract(epoch from v_moment at time zone i_time_zone - i_shown)::double precision);
+    v_before timestamptz := v_moment - interval '12 hours';
+    v_repeated interval;
+begin
+    if v_skipped <> '0' then
+        -- The clock is set forward by v_skipped, at most so long before.
+        return (
+            select min(m)
+            from generate_series(v_moment - v_skipped, v_moment, '1 minute') as m
+            where m at time zone i_time_zone - m at time zone 'UTC'
+                = v_moment at time zone i_time_zone - v_moment at time zone 'UTC'
+        );
+    end if;
+    -- By how much it is set back in the half day before, if it is.
+    v_repeated := (v_before at time zone i_time_zone - v_before at time zone 'UTC')
+        - (i_shown - v_moment at time zone 'UTC');
+    if v_repeated > '0' and (v_moment - v_repeated) at time zone i_time_zone = i_shown then
+        return v_moment - v_repeated;
+    end if;
+    return v_moment;
+end;
+$$;
+
+comment on function sluice._first_moment(timestamp, text) is
+    'When the clock of a time zone first shows this time, or a later one where it skips it.';
+revoke execute on function sluice._first_moment(timestamp, text) from public;
+grant execute on function sluice._first_moment(timestamp, text) to sluice_admin;

@@ -1,0 +1,92 @@
+/*
+ * Of some keys the first visible messages that may be claimed: of each key as many as key_concurrency leaves beside what is in
+ * flight, or one where keys have an order. With 'block', nothing of a key of which a message waits to be retried.
+ *
+ * A key with an order has nothing in flight when it gets a claim, so a message that commits late comes after a later one, and
+ * never beside it. What is sent with a delay is not there before its time.
+ *
+ * Reads: the queue's table, a few entries of its indexes for each key; bounds and not an equality, as in pgmq._next_groups.
+ */
+create or replace function sluice._first_of_keys(i_limits sluice.queue_limits, now timestamptz, keys bigint[], qty integer)
+returns bigint[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    v_found bigint[];
+begin
+    if keys = '{}' then
+        return keys;
+    end if;
+    execute format(
+        'select array(
+            select first.msg_id
+            from unnest($2) as named (key)
+            cross join lateral (
+                select $3 - (
+                    select count(*)
+                    from (
+                        select
+                        from pgmq.%1$I as q
+                        where %2$s between named.key and named.key
+                          and q.vt > q.enqueued_at and q.last_read_at is not null
+                          and q.vt > $1
+                        limit $3
+                    ) as claimed
+                ) as room
+                where not ($5 and exists (
+                    select
+                    from pgmq.%1$I as q
+                    where %2$s between named.key and named.key
+                      and q.read_ct > 0 and q.last_read_at is null
+                      and q.vt > $1
+                ))
+            ) as key
+            cross join lateral (
+                select visible.msg_id
+                from (
+                    select *
+                    from (
+                        select q.msg_id
+                        from pgmq.%1$I as q
+                        where %2$s between named.key and named.key
+                          and q.vt <= q.enqueued_at
+                          and q.vt <= $1
+                        order by %2$s, q.msg_id
+                        limit key.room
+                    ) as ready
+                    union all
+                    select *
+                    from (
+                        select q.msg_id
+                        from pgmq.%1$I as q
+                        where %2$s between named.key and named.key
+                          and q.vt > q.enqueued_at
+                          and q.vt <= $1
+                        order by %2$s, q.vt
+                        limit 1000
+                    ) as due
+                ) as visible
+                order by visible.msg_id
+                limit key.room
+            ) as first
+            where key.room > 0
+            order by first.msg_id
+            limit $4
+        )',
+        i_limits.queue_table, sluice._limit_key_sql('q')
+    )
+    into v_found
+    using now, keys, case when i_limits.when_waiting is null then i_limits.key_concurrency else 1 end, qty,
+        coalesce(i_limits.when_waiting = 'block', false);
+    return v_found;
+end;
+$$;
+
+comment on function sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer) is
+    'Of these keys the first visible messages for which there is room, qty at most, sorted.';
+revoke execute on function sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer) from public;
+grant execute on function sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer) to sluice_admin, sluice_reader;

@@ -1,0 +1,31 @@
+-- Reads: the queue's table, by its index of claimed messages; at most at_most of them.
+create or replace function sluice._in_flight(queue_table text, now timestamptz, at_most integer)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+    v_claimed bigint;
+begin
+    execute format(
+        'select count(*)
+         from (
+            select
+            from pgmq.%I as q
+            where q.vt > q.enqueued_at and q.last_read_at is not null and q.vt > $1
+            limit $2
+         ) as claimed',
+        queue_table
+    )
+    using now, at_most
+    into v_claimed;
+    return v_claimed;
+end;
+$$;
+
+comment on function sluice._in_flight(text, timestamptz, integer) is
+    'How many messages of a queue are claimed at a moment, counted up to at_most.';
+revoke execute on function sluice._in_flight(text, timestamptz, integer) from public;
+grant execute on function sluice._in_flight(text, timestamptz, integer) to sluice_admin, sluice_reader, sluice_monitor;

@@ -1,0 +1,24 @@
+create or replace function sluice._require_schedule(i_name text)
+returns sluice.schedule
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_schedule sluice.schedule;
+begin
+    select s.* into v_schedule from sluice.schedule as s where s.name = i_name;
+    if not found then
+        raise exception using
+            errcode = 'RS001',
+            message = format('schedule %L does not exist', i_name),
+            hint = 'look at sluice.list_schedules() for the ones there are';
+    end if;
+    return v_schedule;
+end;
+$$;
+
+comment on function sluice._require_schedule(text) is
+    'The row of a schedule by its name; an error when there is none.';
+revoke execute on function sluice._require_schedule(text) from public;
+grant execute on function sluice._require_schedule(text) to sluice_admin;

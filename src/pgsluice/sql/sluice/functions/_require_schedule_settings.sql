@@ -1,0 +1,74 @@
+create or replace function sluice._require_schedule_settings(i_schedule sluice.schedule)
+returns void
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_problem text;
+    v_hint text;
+begin
+    if num_nulls(
+        i_schedule.name, i_schedule.queue_name, i_schedule.time_zone, i_schedule.catch_up, i_schedule.catch_up_within,
+        i_schedule.jitter
+    ) > 0 then
+        raise exception using
+            errcode = '22004',
+            message = 'name, queue_name, time_zone, catch_up, catch_up_within or jitter of a schedule is null',
+            hint = 'leave an argument out for its default';
+    end if;
+    case
+        when i_schedule.name = '' or octet_length(i_schedule.name) > 200 then
+            v_problem := format('its name has %s bytes', octet_length(i_schedule.name));
+            v_hint := 'use 1 to 200 bytes';
+        when num_nonnulls(i_schedule.cron, i_schedule.every) <> 1 then
+            v_problem := 'it needs one of cron and every';
+            v_hint := 'give cron => ''30 3 * * *'', or every => ''15 minutes''';
+        when i_schedule.every < interval '100 milliseconds'
+            or date_trunc('month', i_schedule.every) <> '0'
+        then
+            v_problem := format('every is %s', i_schedule.every);
+            v_hint := 'use 100 milliseconds or more, without months and years; use cron for months';
+        when i_schedule.catch_up not in ('none', 'one', 'all') then
+            v_problem := format('catch_up is %L', i_schedule.catch_up);
+            v_hint := 'use none, one or all';
+        when i_schedule.catch_up_within < interval '0' then
+            v_problem := format('catch_up_within is %s', i_schedule.catch_up_within);
+            v_hint := 'use 0 or more';
+        when i_schedule.jitter not between interval '0' and interval '1 day' then
+            v_problem := format('jitter is %s', i_schedule.jitter);
+            v_hint := 'use 0 to 1 day';
+        when not isfinite(i_schedule.starts_at) or not isfinite(i_schedule.ends_at) then
+            v_problem := 'starts_at or ends_at is infinite';
+            v_hint := 'give a time, or leave it out';
+        when jsonb_typeof(i_schedule.headers) <> 'object' then
+            v_problem := 'headers is no JSON object';
+            v_hint := 'give an object, or null';
+        when not exists (
+            select from pg_timezone_names as z where lower(z.name) = lower(i_schedule.time_zone)
+        ) then
+            v_problem := format('time_zone is %L', i_schedule.time_zone);
+            v_hint := 'use a name of pg_timezone_names, such as Europe/Berlin';
+        else
+            if i_schedule.cron is not null
+                and sluice._next_slot(i_schedule.cron, i_schedule.time_zone, clock_timestamp()) is null
+            then
+                raise exception using
+                    errcode = 'RS002',
+                    message = format('the cron expression %L never comes', i_schedule.cron),
+                    detail = 'Its months have no such day.',
+                    hint = 'use L for the last day of a month';
+            end if;
+            return;
+    end case;
+    raise exception using
+        errcode = '22023',
+        message = format('cannot make the schedule %L: %s', i_schedule.name, v_problem),
+        hint = v_hint;
+end;
+$$;
+
+comment on function sluice._require_schedule_settings(sluice.schedule) is
+    'Raise unless this can be a schedule; its target is not looked at.';
+revoke execute on function sluice._require_schedule_settings(sluice.schedule) from public;
+grant execute on function sluice._require_schedule_settings(sluice.schedule) to sluice_admin;

@@ -1,0 +1,46 @@
+-- One step; letters that another session moves are skipped. Call it until it returns 0.
+create or replace function sluice.purge_dead_letters(
+    queue_name text,
+    older_than interval default null,
+    dead_letter_ids bigint[] default null,
+    qty integer default 10000
+)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_dead_before constant timestamptz := clock_timestamp() - older_than;
+    v_deleted bigint;
+begin
+    if (older_than is null) = (dead_letter_ids is null) then
+        raise exception using
+            errcode = case when older_than is null then '22004' else '22023' end,
+            message = 'it is not clear which dead letters to delete',
+            hint = 'give older_than, 0 for all of them, or dead_letter_ids';
+    end if;
+    -- As an array: joined, their number unknown to the planner, it would read the whole table.
+    execute format(
+        'delete from sluice.dead_letter as d
+         where d.dead_letter_id = any (array(
+             select m.dead_letter_id
+             from sluice.dead_letter as m
+             where lower(m.queue_name) = lower($1) and %s
+             limit $4
+             for update skip locked
+         ))',
+        case when older_than is null
+            then 'm.dead_letter_id = any ($3)'
+            else 'm.dead_at < $2 order by m.dead_at'
+        end
+    )
+    using queue_name, v_dead_before, dead_letter_ids, qty;
+    get diagnostics v_deleted = row_count;
+    return v_deleted;
+end;
+$$;
+
+comment on function sluice.purge_dead_letters(text, interval, bigint[], integer) is
+    'Delete dead letters of a queue for good, at most qty: the oldest of those older than that, or those with these ids. Returns how many; call it until that is 0.';
+revoke execute on function sluice.purge_dead_letters(text, interval, bigint[], integer) from public;
+grant execute on function sluice.purge_dead_letters(text, interval, bigint[], integer) to sluice_admin;

@@ -1,0 +1,23 @@
+-- Slots of the pause are not missed: nobody wanted them.
+create or replace function sluice.resume_schedule(name text)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform sluice._require_schedule(name);
+    update sluice.schedule as s
+    set paused_at = null,
+        (next_slot, due_at) = (
+            select n.slot, sluice._slot_due_at(s, n.slot)
+            from sluice._slot_after(s, clock_timestamp()) as n (slot)
+        )
+    where s.name = resume_schedule.name and s.paused_at is not null;
+    return found;
+end;
+$$;
+
+comment on function sluice.resume_schedule(text) is
+    'Let a schedule go on after a pause, with the first slot from now on; false: it is not paused.';
+revoke execute on function sluice.resume_schedule(text) from public;
+grant execute on function sluice.resume_schedule(text) to sluice_admin;

@@ -1,0 +1,43 @@
+-- The messages of the key are where they were, and are claimed in their order. What waited is due at once, and no longer a reason to
+-- park: its last_read_at, which giving it back took away, is when the key was parked.
+create or replace function sluice.unpark_messages(queue_name text, key text)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+    v_limits sluice.queue_limits;
+    v_parked sluice.parked_key;
+begin
+    select l.*
+    into v_limits
+    from sluice.queue_limits as l
+    where l.queue_table = pgmq.format_table_name(unpark_messages.queue_name, 'q');
+    if not found then
+        perform sluice._registered_name(queue_name);
+        return false;
+    end if;
+    perform sluice._lock_limits(v_limits.limits_id);
+    delete from sluice.parked_key as p
+    where p.limits_id = v_limits.limits_id and p.key_hash = hashtextextended(unpark_messages.key, 0)
+    returning p.* into v_parked;
+    if not found then
+        return false;
+    end if;
+    execute format(
+        'update pgmq.%1$I as q
+         set vt = least(q.vt, $1), last_read_at = $2
+         where %2$s = $3 and q.read_ct > 0 and q.last_read_at is null',
+        v_limits.queue_table, sluice._limit_key_sql('q')
+    )
+    using clock_timestamp(), v_parked.parked_at, v_parked.key_hash;
+    return true;
+end;
+$$;
+
+comment on function sluice.unpark_messages(text, text) is
+    'Let messages of a parked key be claimed again, in their order and from the one that waited on; false when it is not parked.';
+revoke execute on function sluice.unpark_messages(text, text) from public;
+grant execute on function sluice.unpark_messages(text, text) to sluice_admin;

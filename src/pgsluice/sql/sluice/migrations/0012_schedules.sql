@@ -1,0 +1,59 @@
+-- breaking: no
+create table sluice.schedule (
+    name text primary key check (name <> '' and octet_length(name) <= 200),
+    target text not null check (target in ('queue', 'log')),
+    queue_name text not null,
+    message jsonb,
+    headers jsonb,
+    event jsonb,
+    cron text,
+    every interval check (every >= '100 milliseconds'),
+    time_zone text not null,
+    catch_up text not null check (catch_up in ('none', 'one', 'all')),
+    catch_up_within interval not null check (catch_up_within >= '0'),
+    jitter interval not null check (jitter >= '0' and jitter <= '1 day'),
+    starts_at timestamptz not null,
+    ends_at timestamptz,
+    declared_by text,
+    paused_at timestamptz,
+    next_slot timestamptz,
+    due_at timestamptz,
+    last_slot timestamptz,
+    last_fired_at timestamptz,
+    error text,
+    check (num_nonnulls(cron, every) = 1),
+    check ((next_slot is null) = (due_at is null))
+)
+-- Each firing writes its row anew, and no index holds what it changes: there are few schedules, and many firings.
+with (fillfactor = 50);
+comment on table sluice.schedule is
+    'What is sent again and again, and when next. A row is locked by whoever fires it, or changes it.';
+comment on column sluice.schedule.event is 'The fields of the event of a log, by name.';
+comment on column sluice.schedule.next_slot is 'The first slot that is not settled; null: there is none any more, or it is paused.';
+comment on column sluice.schedule.due_at is 'When that one is fired: with its jitter, or after the pause that follows a failure.';
+
+-- The slots that were fired, each once.
+create table sluice.schedule_slot (
+    name text not null references sluice.schedule (name) on delete cascade,
+    slot timestamptz not null,
+    fired_at timestamptz not null,
+    msg_id bigint not null,
+    primary key (name, slot)
+);
+comment on table sluice.schedule_slot is
+    'The slots that were fired in the last day, and the message or event that each became, in one transaction with it.';
+create index schedule_slot_fired_at_idx on sluice.schedule_slot (fired_at);
+
+-- What a cron expression means: the values of each field, in order.
+create type sluice.cron as (
+    minutes integer[],
+    hours integer[],
+    days integer[],
+    is_last_day boolean, -- L among the days
+    months integer[],
+    weekdays integer[], -- Sunday is 0
+    is_either boolean -- a day of the month or a day of the week will do; else it must be both
+);
+
+grant select, insert, update, delete on sluice.schedule, sluice.schedule_slot to sluice_admin;
+grant select on sluice.schedule, sluice.schedule_slot to sluice_reader;

@@ -1,0 +1,332 @@
+"""For tests of handlers: one message without a server, or all that wait in a database until none is left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from psycopg import AsyncConnection, Connection
+
+from pgsluice.client import AsyncEventLog, EventLog, WorkQueue
+from pgsluice.client.calls import Call
+from pgsluice.client.calls.call import no_change
+from pgsluice.connection import resolve
+from pgsluice.errors import ArgumentError, HandlerError
+from pgsluice.worker.answer import Answer
+from pgsluice.worker.app import App
+from pgsluice.worker.handler import HandlerSpec, QueueRoute
+from pgsluice.worker.runtime.connections import Connections
+from pgsluice.worker.runtime.delivery import Counts, Delivery, Failure, Settled, Settlement
+from pgsluice.worker.runtime.ending import Ending
+from pgsluice.worker.runtime.executor import Executor
+from pgsluice.worker.runtime.source import Source
+from pgsluice.worker.sendable import Handler
+from pgsluice.worker.worker import Worker
+
+_SOURCE_NAME = "a test"
+_TICK_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a message.
+
+    Attributes:
+        answer: `Done`, `RetryAfter`, `Release` or `Reject`: what the handler returned or raised, or what its options
+            make of the exception.
+        failure: The class, the text and the traceback of what it raised, where it failed; else None.
+        is_lost: Whether the handler found that its claim was over.
+    """
+
+    answer: Answer
+    failure: Failure | None = None
+    is_lost: bool = False
+
+
+def run_handler(
+    handler: Handler[Any, ..., Any],
+    payload: Any,
+    *,
+    stored: bool = False,
+    attempt: int = 1,
+    headers: dict[str, Any] | None = None,
+    key: str | None = None,
+    message_id: int = 1,
+    connection: Connection[Any] | AsyncConnection[Any] | None = None,
+    lost: bool = False,
+) -> Result:
+    """Run a handler for one message as a worker does: through JSON, its middleware, its time limit, where it runs.
+
+    Args:
+        handler: What `App.handler` made.
+        payload: As it would be sent.
+        stored: Take the payload as it is in the database: the JSON value in a queue, the text in a log.
+        attempt: Which attempt it is, 1 or more.
+        headers: What `context.headers` holds.
+        key: What `context.key` is.
+        message_id: What `context.message_id` is.
+        connection: What `context.transaction()` gives; nothing is acknowledged in it. None: it raises.
+        lost: Let the claim be over, which the handler finds out when it looks, or at the end of its transaction.
+
+    Returns:
+        What became of it.
+
+    Raises:
+        PayloadError: The payload could not be sent.
+        ArgumentError: There is an event loop: await `run_handler_async`. Or the handler is for batches.
+    """
+    _require_no_loop("run_handler_async")
+    return asyncio.run(
+        run_handler_async(
+            handler,
+            payload,
+            stored=stored,
+            attempt=attempt,
+            headers=headers,
+            key=key,
+            message_id=message_id,
+            connection=connection,
+            lost=lost,
+        )
+    )
+
+
+async def run_handler_async(
+    handler: Handler[Any, ..., Any],
+    payload: Any,
+    *,
+    stored: bool = False,
+    attempt: int = 1,
+    headers: dict[str, Any] | None = None,
+    key: str | None = None,
+    message_id: int = 1,
+    connection: Connection[Any] | AsyncConnection[Any] | None = None,
+    lost: bool = False,
+) -> Result:
+    """As `run_handler`, in an event loop."""
+    spec = _spec_of(handler)
+    if spec.batch is not None:
+        raise ArgumentError(f"handler {spec.name!r} is for batches; use run_batch")
+    delivery = _delivery(
+        payload if stored else handler.encode(payload), message_id, attempt, headers, key
+    )
+    source = _NoSource(lost=lost)
+    async with _executor(handler, connection) as executor:
+        context = executor.context(spec, delivery, cast("Source", source))
+        return _result(await executor.handle(spec, context))
+
+
+def run_batch(
+    handler: Handler[Any, ..., Any],
+    payloads: Sequence[Any],
+    *,
+    stored: bool = False,
+    attempt: int = 1,
+    connection: Connection[Any] | AsyncConnection[Any] | None = None,
+) -> list[Result]:
+    """Run a handler of batches for some messages; what became of each, in their order.
+
+    Args:
+        handler: What `App.handler` made.
+        payloads: One or more, as they would be sent; their message ids are 1, 2, 3 and so on.
+        stored: As for `run_handler`, as are the others.
+
+    Raises:
+        PayloadError: As for `run_handler`.
+        ArgumentError: There is an event loop: await `run_batch_async`. Or the handler is for one message.
+    """
+    _require_no_loop("run_batch_async")
+    return asyncio.run(
+        run_batch_async(handler, payloads, stored=stored, attempt=attempt, connection=connection)
+    )
+
+
+async def run_batch_async(
+    handler: Handler[Any, ..., Any],
+    payloads: Sequence[Any],
+    *,
+    stored: bool = False,
+    attempt: int = 1,
+    connection: Connection[Any] | AsyncConnection[Any] | None = None,
+) -> list[Result]:
+    """As `run_batch`, in an event loop."""
+    spec = _spec_of(handler)
+    if spec.batch is None:
+        raise ArgumentError(f"handler {spec.name!r} is for one message; use run_handler")
+    deliveries = [
+        _delivery(payload if stored else handler.encode(payload), message_id, attempt, None, None)
+        for message_id, payload in zip(itertools.count(1), payloads, strict=False)
+    ]
+    source = cast("Source", _NoSource())
+    async with _executor(handler, connection) as executor:
+        contexts = [executor.context(spec, delivery, source) for delivery in deliveries]
+        return [_result(ending) for ending in await executor.handle_batch(spec, contexts)]
+
+
+def drain(
+    app: App,
+    *,
+    handlers: Iterable[str] | None = None,
+    queues: Iterable[str] | None = None,
+    dsn: str | None = None,
+    idle_s: float = 0.2,
+) -> dict[str, Counts]:
+    """Run the handlers of an app until nothing is left for them, in a worker of its own.
+
+    Logs are ticked meanwhile. What is due later, as a failed message is after a pause, is not waited for.
+
+    Args:
+        app: Whose handlers.
+        handlers: Only those of these names; None: all.
+        queues: Only those of these queues; None: all, also those of logs.
+        dsn: Where; None: as the app says.
+        idle_s: For how long there must have been nothing, seconds.
+
+    Returns:
+        What became of the messages, by the name of the handler.
+
+    Raises:
+        ArgumentError: There is an event loop: await `drain_async`. Or the app has no such handler.
+        SluiceError: A queue or a log cannot be used; the message says why.
+    """
+    _require_no_loop("drain_async")
+    return asyncio.run(drain_async(app, handlers=handlers, queues=queues, dsn=dsn, idle_s=idle_s))
+
+
+async def drain_async(
+    app: App,
+    *,
+    handlers: Iterable[str] | None = None,
+    queues: Iterable[str] | None = None,
+    dsn: str | None = None,
+    idle_s: float = 0.2,
+) -> dict[str, Counts]:
+    """As `drain`, in an event loop."""
+    target = await asyncio.to_thread(resolve, dsn or app.dsn)
+    worker = Worker(app, handlers=handlers, queues=queues, conninfo=target.conninfo)
+    logs = {
+        spec.route.log_name
+        for spec in app.handlers.values()
+        if not isinstance(spec.route, QueueRoute)
+    }
+    ticking = asyncio.create_task(_tick(target.conninfo, sorted(logs)))
+    try:
+        return await worker.run_until_empty(idle_s=idle_s)
+    finally:
+        ticking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await ticking
+
+
+def create_queues(app: App, connection: Connection[Any]) -> None:
+    """Make the queues and logs that the handlers of an app are for, those that are not there.
+
+    Args:
+        app: Whose handlers.
+        connection: Makes them in its transaction.
+    """
+    for spec in app.handlers.values():
+        if isinstance(spec.route, QueueRoute):
+            WorkQueue(connection).create(spec.route.queue_name)
+        else:
+            EventLog(connection).create_queue(spec.route.log_name)
+
+
+async def _tick(conninfo: str, log_names: Sequence[str]) -> None:
+    if not log_names:
+        return
+    async with await AsyncConnection.connect(conninfo, autocommit=True) as connection:
+        while True:
+            for log_name in log_names:
+                await AsyncEventLog(connection).log_tick(log_name)
+            await asyncio.sleep(_TICK_S)
+
+
+def _spec_of(handler: Any) -> HandlerSpec:
+    if not isinstance(handler, Handler):
+        raise ArgumentError(f"{handler!r} is no handler; decorate it with app.handler()")
+    return handler.spec
+
+
+def _require_no_loop(instead: str) -> None:
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise ArgumentError(f"there is an event loop already; await {instead}()")
+
+
+def _delivery(
+    payload: Any, message_id: int, attempt: int, headers: dict[str, Any] | None, key: str | None
+) -> Delivery:
+    return Delivery(
+        source_name=_SOURCE_NAME,
+        message_id=message_id,
+        fence=attempt,
+        attempt=attempt,
+        payload=payload,
+        headers=headers or {},
+        sent_at=datetime.now(UTC),
+        key=key,
+        raw=None,
+        lease_end_s=time.monotonic() + 3600,
+    )
+
+
+def _result(ending: Ending) -> Result:
+    return Result(ending.answer, ending.failure, ending.settled == "lost")
+
+
+@contextlib.asynccontextmanager
+async def _executor(
+    handler: Handler[Any, ..., Any], connection: Connection[Any] | AsyncConnection[Any] | None
+) -> AsyncIterator[Executor]:
+    given = cast("Connections", _Given(connection))
+    executor = Executor(given, handler.middlewares)
+    await executor.prepare(handler.spec)
+    try:
+        yield executor
+    finally:
+        await executor.close()
+
+
+class _NoSource:
+    """What stands for a queue or a group: it has nothing to settle."""
+
+    name = _SOURCE_NAME
+
+    def __init__(self, *, lost: bool = False) -> None:
+        self._lost = lost
+
+    async def extend(self, deliveries: Sequence[Delivery], _lease_s: float) -> list[Delivery]:
+        return list(deliveries) if self._lost else []
+
+    def settling(self, settlement: Settlement) -> Call[Settled]:
+        return no_change(Settled(settlement.delivery, "lost" if self._lost else "done"))
+
+
+class _Given:
+    """Lends the one connection that a test gave, which stays the test's."""
+
+    def __init__(self, connection: Connection[Any] | AsyncConnection[Any] | None) -> None:
+        self._connection = connection
+
+    @contextlib.asynccontextmanager
+    async def lend(self) -> AsyncIterator[AsyncConnection[Any]]:
+        if not isinstance(self._connection, AsyncConnection):
+            raise _no_connection("an `async def` handler", "an AsyncConnection")
+        yield self._connection
+
+    @contextlib.contextmanager
+    def lend_sync(self) -> Iterator[Connection[Any]]:
+        if not isinstance(self._connection, Connection):
+            raise _no_connection("a `def` handler", "a Connection")
+        yield self._connection
+
+
+def _no_connection(who: str, what: str) -> HandlerError:
+    return HandlerError(f"{who} needs {what} for its transaction; give the test's: connection=")

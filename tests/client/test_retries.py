@@ -1,0 +1,105 @@
+"""Attempts, failures, retry policies and dead letters, by both clients."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from pgsluice import BegunAttempt, ClaimOutcome, FailedMessage, FailureOutcome, RetryPolicy
+from pgsluice.errors import ArgumentError, QueueNotFoundError
+from support import rows
+
+
+def test_a_message_is_begun_fails_and_is_dead_with_what_was_said(clients, queue_name):
+    clients.queue.send(queue_name, "a")
+    for _ in range(2):
+        (message,) = clients.queue.read(queue_name, 0)
+    begun = clients.queue.begin_attempts(queue_name, [message], worker="w", max_attempts=3)
+    assert begun == [BegunAttempt(1, 2, "begun")]
+
+    failed = FailedMessage(message, 0.0, error_type="KeyError", error="k\x00\ud83d", trace="t")
+    assert clients.queue.fail(queue_name, [failed], worker="w", policy={"max_attempts": 3}) == [
+        FailureOutcome(1, "retry", 2)
+    ]
+
+    (message,) = clients.queue.read(queue_name, 60)
+    rejected = replace(failed, message=message, reject=True, reason="bad shape")
+    assert clients.queue.fail(queue_name, [rejected], worker="v") == [FailureOutcome(1, "dead", 3)]
+    (letter,) = clients.queue.browse_dead_letters(queue_name)
+    assert (letter.attempts, letter.error_type, letter.error, letter.trace, letter.worker) == (
+        3, "KeyError", "k\\x00\\ud83d", "t", "v",
+    )  # fmt: skip
+    assert letter.first_failed_at < letter.dead_at
+    assert clients.queue.purge_dead_letters(queue_name, older_than=timedelta()) == 1
+
+
+def test_messages_are_handed_back_and_locked(clients, queue_name):
+    clients.queue.send_batch(queue_name, ["a", "b"])
+    messages = clients.queue.read(queue_name, 60, 2)
+
+    locked = clients.queue.lock_messages(queue_name, messages[::-1])
+    assert locked == [ClaimOutcome(2, "done"), ClaimOutcome(1, "done")]
+    assert clients.queue.hand_back(queue_name, messages) == [
+        ClaimOutcome(1, "done"), ClaimOutcome(2, "done"),
+    ]  # fmt: skip
+
+    assert [m.read_ct for m in clients.queue.read(queue_name, 60, 2)] == [2, 2]
+
+
+def test_a_policy_is_set_shown_and_dropped(clients, queue_name):
+    shown = RetryPolicy(
+        queue_name, 3, "linear", timedelta(seconds=2), timedelta(hours=1), False, False
+    )
+
+    clients.queue.set_retry_policy(
+        queue_name,
+        max_attempts=3,
+        backoff="linear",
+        backoff_base=timedelta(seconds=2),
+        backoff_max=timedelta(hours=1),
+        backoff_jitter=False,
+    )
+
+    assert shown in clients.queue.list_retry_policies()
+    assert clients.queue.drop_retry_policy(queue_name) is True
+    assert clients.queue.drop_retry_policy(queue_name) is False
+    clients.queue.set_retry_policy(queue_name)
+    second, five_minutes = timedelta(seconds=1), timedelta(minutes=5)
+    default = RetryPolicy(queue_name, 5, "exponential", second, five_minutes, True, False)
+    assert default in clients.queue.list_retry_policies()
+
+
+def test_what_is_out_of_range_is_refused_and_a_missing_queue_is_named(
+    clients, queue_name, observer
+):
+    clients.queue.send(queue_name, "a")
+    messages = clients.queue.read(queue_name, 60)
+    before = rows(observer, f"select * from pgmq.q_{queue_name}")
+
+    for call in (
+        lambda: clients.queue.hand_back(queue_name, messages, delay_s=-1),
+        lambda: clients.queue.fail(queue_name, [FailedMessage(messages[0], delay_s=-1.0)]),
+        lambda: clients.queue.fail(queue_name, [], policy={"max_attempts": 0}),
+        lambda: clients.queue.fail(queue_name, [], policy={"tries": 5}),
+        lambda: clients.queue.begin_attempts(queue_name, messages, max_attempts=0),
+        lambda: clients.queue.set_retry_policy(queue_name, max_attempts=0),
+        lambda: clients.queue.set_retry_policy(queue_name, backoff="fast"),
+        lambda: clients.queue.set_retry_policy(queue_name, backoff_base=timedelta(seconds=-1)),
+        lambda: clients.queue.purge_dead_letters(queue_name),
+        lambda: clients.queue.purge_dead_letters(queue_name, dead_letter_ids=[1], qty=0),
+    ):
+        with pytest.raises(ArgumentError):
+            call()
+    for call in (
+        lambda: clients.queue.begin_attempts("nope", messages),
+        lambda: clients.queue.fail("nope", [FailedMessage(messages[0])]),
+        lambda: clients.queue.hand_back("nope", messages),
+        lambda: clients.queue.lock_messages("nope", messages),
+        lambda: clients.queue.set_retry_policy("nope"),
+    ):
+        with pytest.raises(QueueNotFoundError, match="'nope' does not exist"):
+            call()
+
+    assert rows(observer, f"select * from pgmq.q_{queue_name}") == before

@@ -1,0 +1,162 @@
+"""Attempts of messages, counted by several sessions at once."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections import Counter
+
+import pytest
+
+from support import replace_in, rows, value, wait_for_lock
+
+BEGIN = "select * from sluice.begin_attempts('orders', '{1}', '{2}', 'w', 3)"
+FAIL = 'select * from sluice.fail(\'orders\', \'[{"msg_id": 1, "read_ct": 2, "delay": 600}]\')'
+HAND_BACK = "select * from sluice.hand_back('orders', '{1}', '{2}', 600)"
+
+
+@pytest.fixture
+def claimed(database_18):
+    """A connection to a database where message 1 of `orders` has been claimed twice, and is visible."""
+    with database_18.connect() as connection:
+        connection.execute("select pgmq.create('orders')")
+        connection.execute("select pgmq.send('orders', '1')")
+        connection.execute("select pgmq.read('orders', 0, 1)")
+        connection.execute("select pgmq.read('orders', 0, 1)")
+        yield connection
+
+
+def while_open(database, observer, first, second):
+    """The rows of a query that begins while the transaction of another is open, and waits for it."""
+    with database.connect(autocommit=False) as holder, database.connect() as waiter:
+        holder.execute(first)
+        found = []
+        thread = threading.Thread(target=lambda: found.append(rows(waiter, second)))
+        thread.start()
+        wait_for_lock(observer, waiter)
+        holder.commit()
+        thread.join(30)
+    return found[0]
+
+
+def test_an_attempt_that_two_begin_at_once_counts_once(database_18, claimed):
+    assert while_open(database_18, claimed, BEGIN, BEGIN) == [(1, 2, "begun")]
+
+    assert rows(claimed, "select read_ct, attempts from sluice.attempt") == [(2, 2)]
+
+
+def test_a_failure_that_two_report_at_once_counts_once(database_18, claimed):
+    assert while_open(database_18, claimed, FAIL, FAIL) == [(1, "retry", 2)]
+
+    assert rows(claimed, "select read_ct, attempts from sluice.attempt") == [(2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"),
+    [
+        (FAIL, HAND_BACK, (1, "stale")),
+        (HAND_BACK, FAIL, (1, "retry", 2)),  # of the second claim, which nobody began
+        (f"{BEGIN}; {HAND_BACK}", FAIL, (1, "stale", None)),
+        (FAIL, BEGIN, (1, None, "lost")),
+    ],
+    ids=["failed", "handed back", "begun and handed back", "failed, then begun"],
+)
+def test_a_claim_is_settled_by_the_first(database_18, claimed, first, second, outcome):
+    assert while_open(database_18, claimed, first, second) == [outcome]
+
+
+@pytest.mark.parametrize(
+    ("settle", "outcome"),
+    [(BEGIN, (1, None, "lost")), (FAIL, (1, "stale", None)), (HAND_BACK, (1, "stale"))],
+    ids=["begin", "fail", "hand back"],
+)
+def test_a_message_that_somebody_claims_at_this_moment_is_theirs(
+    database_18, claimed, settle, outcome
+):
+    claim = "select * from pgmq.read('orders', 30, 1)"
+
+    assert while_open(database_18, claimed, claim, settle) == [outcome]
+
+    assert value(claimed, "select vt < clock_timestamp() + '31 s' from pgmq.q_orders")
+    assert rows(claimed, "select * from sluice.attempt") == []
+
+
+def test_without_the_lock_its_time_would_be_overwritten(database_18, claimed):
+    replace_in(
+        claimed, "sluice._settle_sql(text,bigint[],integer[],text)", "            for update\n", ""
+    )
+
+    while_open(database_18, claimed, "select * from pgmq.read('orders', 30, 1)", FAIL)
+
+    assert value(claimed, "select vt > clock_timestamp() + '500 s' from pgmq.q_orders")
+
+
+def test_workers_whose_claims_overlap_start_no_message_too_often_and_none_is_left(database_18):
+    attempts_max, messages = 3, 30
+    with database_18.connect() as connection:
+        connection.execute("select pgmq.create('orders')")
+        connection.execute(
+            "select pgmq.send_batch('orders', array_agg('1'::jsonb)) from generate_series(1, %s)",
+            [messages],
+        )
+    starts: Counter[int] = Counter()
+    counting = threading.Lock()
+    errors = []
+
+    def work(seed):
+        chance = random.Random(seed)
+        try:
+            with database_18.connect() as connection:
+                while value(connection, "select count(*) from pgmq.q_orders"):
+                    one_round(connection, chance)
+        except Exception as error:
+            errors.append(error)
+
+    def one_round(connection, chance):
+        # Claims that lapse at once: another worker has the same message while this one does.
+        claimed = rows(connection, "select msg_id, read_ct from pgmq.read('orders', 0, 5)")
+        chance.shuffle(claimed)
+        back = [claim for claim in claimed if chance.random() < 0.3]
+        claimed = [claim for claim in claimed if claim not in back]
+        if back:
+            ids, counts = map(list, zip(*back, strict=True))
+            connection.execute("select sluice.hand_back('orders', %s, %s)", [ids, counts])
+        later = [claim for claim in claimed if claim[1] > 1]
+        begun = {claim[0] for claim in claimed if claim[1] == 1}
+        if later:
+            ids, counts = map(list, zip(*later, strict=True))
+            begun |= {
+                msg_id
+                for msg_id, _, outcome in rows(
+                    connection,
+                    "select * from sluice.begin_attempts('orders', %s, %s, 'w', %s)",
+                    *(ids, counts, attempts_max),
+                )
+                if outcome == "begun"
+            }
+        with counting:
+            starts.update(begun)
+        # Half of them die without a word.
+        failures = [
+            {"msg_id": msg_id, "read_ct": read_ct, "delay": 0}
+            for msg_id, read_ct in claimed
+            if msg_id in begun and chance.random() < 0.5
+        ]
+        connection.execute(
+            "select sluice.fail('orders', %s, 'w', %s)",
+            [json.dumps(failures), json.dumps({"max_attempts": attempts_max})],
+        )
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+
+    assert errors == []
+    assert max(starts.values()) <= attempts_max
+    with database_18.connect() as connection:
+        letters = rows(connection, "select msg_id, attempts from sluice.dead_letter order by 1")
+        assert letters == [(n, attempts_max) for n in range(1, messages + 1)]
+        assert rows(connection, "select * from sluice.attempt") == []

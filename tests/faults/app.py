@@ -1,0 +1,124 @@
+"""What the workers of these tests run. Each start and end of a handler is a line of the file $FAULTS_HISTORY, which outlives the process."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import time
+from typing import Any, TypedDict
+
+from pgsluice.worker import App, Context, Retry, RetryAfter, SyncContext
+
+LEASE_S = 2.0
+ATTEMPTS = 3
+TIMEOUT_S = 1.0
+
+app = App(name="faults")
+
+
+class Work(TypedDict, total=False):
+    """What a message says: which of the many, what to do with it, and for how long."""
+
+    n: int
+    do: str
+    seconds: float
+
+
+def note(word: str, work: Work, context: Any) -> None:
+    """Append a line; one write, which no kill tears apart."""
+    line = {
+        "word": word,
+        "n": work["n"],
+        "attempt": context.attempt,
+        "message_id": context.message_id,
+        "pid": os.getpid(),
+        "at": time.monotonic(),
+    }
+    descriptor = os.open(os.environ["FAULTS_HISTORY"], os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+    try:
+        os.write(descriptor, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(descriptor)
+
+
+def suffer(work: Work) -> None:
+    """Do what kills."""
+    match work.get("do"):
+        case "raise":
+            raise RuntimeError(f"message {work['n']} cannot be handled")
+        case "exit":
+            os._exit(9)
+        case "segfault":
+            ctypes.string_at(0)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "hang":
+            time.sleep(3600)
+        case "eat":
+            hoard = []
+            while True:
+                hoard.append(bytearray(64 << 20))
+        case "again":
+            raise RetryAfter(0)
+
+
+@app.handler(
+    "threads", retry=Retry(max_attempts=ATTEMPTS, first_delay_s=0), lease_s=LEASE_S, concurrency=4
+)
+def in_a_thread(work: Work, context: SyncContext) -> None:
+    """Work, and write the effect in the transaction that acknowledges."""
+    note("start", work, context)
+    time.sleep(work.get("seconds", 0))
+    suffer(work)
+    with context.transaction() as connection:
+        connection.execute(
+            "insert into effect (n, attempt) values (%s, %s)", (work["n"], context.attempt)
+        )
+    note("done", work, context)
+
+
+@app.handler(
+    "loop", retry=Retry(max_attempts=ATTEMPTS, first_delay_s=0), lease_s=LEASE_S, concurrency=4
+)
+async def in_the_loop(work: Work, context: Context) -> None:
+    """As `in_a_thread`, without one."""
+    note("start", work, context)
+    async with context.transaction() as connection:
+        await connection.execute("select pg_sleep(%s)", (work.get("seconds", 0),))
+        await connection.execute(
+            "insert into effect (n, attempt) values (%s, %s)", (work["n"], context.attempt)
+        )
+    note("done", work, context)
+
+
+@app.handler(
+    "processes",
+    retry=Retry(max_attempts=ATTEMPTS, first_delay_s=0),
+    lease_s=LEASE_S,
+    timeout_s=TIMEOUT_S,
+    execution="process",
+    concurrency=2,
+)
+def in_a_process(work: Work, context: SyncContext) -> None:
+    """Work without a connection; whatever it does ends one process, and no other."""
+    note("start", work, context)
+    time.sleep(work.get("seconds", 0))
+    suffer(work)
+    note("done", work, context)
+
+
+@app.handler(
+    "held", mode="transaction", retry=Retry(max_attempts=ATTEMPTS, first_delay_s=0), lease_s=LEASE_S
+)
+def in_its_transaction(work: Work, context: SyncContext) -> None:
+    """The row of the message is locked from before the start, and goes with the commit."""
+    note("start", work, context)
+    with context.transaction() as connection:
+        connection.execute(
+            "insert into effect (n, attempt) values (%s, %s)", (work["n"], context.attempt)
+        )
+        time.sleep(work.get("seconds", 0))
+        suffer(work)
+    note("done", work, context)

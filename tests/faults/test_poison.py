@@ -1,0 +1,97 @@
+"""Messages that kill: dead after exactly the attempts that were set, with the reason, and others keep flowing."""
+
+from __future__ import annotations
+
+import pytest
+
+from faults.app import ATTEMPTS
+from support import rows, value
+
+HEALTHY = 60
+IN_A_PROCESS = {
+    "raise": "RuntimeError",
+    "exit": "process died",
+    "segfault": "process died",
+    "kill": "process died",
+    "hang": "timeout",
+}
+
+
+def dead_letters(connection) -> dict[int, tuple[str, str, int]]:
+    """Reason, error type and attempts, by message."""
+    return {
+        n: tuple(said)
+        for n, *said in rows(
+            connection,
+            "select (message ->> 'n')::integer, reason, error_type, attempts from sluice.dead_letter",
+        )
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_what_kills_its_process_is_dead_after_its_attempts_and_others_keep_flowing(
+    connection, queue, workers
+):
+    poison = {1000 + n: do for n, do in enumerate(IN_A_PROCESS)}
+    queue.send_batch("processes", [{"n": n, "do": do} for n, do in poison.items()])
+    queue.send_batch("processes", [{"n": n} for n in range(HEALTHY)])
+    some = workers("processes", "--no-maintenance")
+    some.start()
+
+    some.wait_until(
+        lambda: len(dead_letters(connection)) == len(poison), "all poison to be dead", 60
+    )
+    some.wait_until(lambda: len(some.lines("done")) >= HEALTHY, "the others")
+
+    starts = some.count("start")
+    assert {n: starts[n] for n in poison} == dict.fromkeys(poison, ATTEMPTS)
+    assert {n: starts[n] for n in range(HEALTHY)} == dict.fromkeys(range(HEALTHY), 1)
+    found = dead_letters(connection)
+    assert {poison[n]: (kind, attempts) for n, (_, kind, attempts) in found.items()} == {
+        do: (kind, ATTEMPTS) for do, kind in IN_A_PROCESS.items()
+    }
+    assert some.processes[0].poll() is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("queue_name", ["threads", "held"])
+def test_what_kills_the_worker_itself_is_dead_after_its_attempts(
+    connection, queue, workers, queue_name
+):
+    queue.send_batch(queue_name, [{"n": 0, "do": "exit"}, *({"n": n} for n in range(1, 10))])
+    some = workers(queue_name, "--no-maintenance", "--supervise")
+    some.start()
+
+    some.wait_until(lambda: len(dead_letters(connection)) == 1, "it to be dead", 60)
+    some.wait_until(
+        lambda: value(connection, f"select count(*) from pgmq.a_{queue_name}") == 9, "the others"
+    )
+
+    assert some.count("start")[0] == ATTEMPTS
+    _, _, attempts = dead_letters(connection)[0]
+    assert attempts == ATTEMPTS
+    assert rows(connection, "select n from effect order by n") == [(n,) for n in range(1, 10)]
+
+
+def test_what_does_not_fit_is_dead_at_once_with_what_does_not_fit(connection, queue, workers):
+    queue.send_batch("threads", [["no", "work"], {"n": "one"}, {"n": 1}])
+    some = workers("threads", "--no-maintenance", "--until-empty")
+
+    assert some.start().wait(timeout=30) == 0
+
+    assert some.count("done") == {1: 1}
+    reasons = [reason for (reason,) in rows(connection, "select reason from sluice.dead_letter")]
+    assert len(reasons) == 2
+    assert all("payload" in reason for reason in reasons)
+
+
+def test_what_is_tried_again_is_dead_after_its_attempts_too(connection, queue, workers):
+    queue.send("threads", {"n": 0, "do": "again"})
+    some = workers("threads", "--no-maintenance")
+    some.start()
+
+    some.wait_until(lambda: len(dead_letters(connection)) == 1, "it to be dead")
+
+    assert some.count("start")[0] == ATTEMPTS

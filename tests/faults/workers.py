@@ -1,0 +1,99 @@
+"""Worker processes of a test: started, hurt, and asked what they did."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from support import wait_until
+
+TESTS = Path(__file__).parents[1]
+QUEUES = ("threads", "loop", "processes", "held")
+
+
+class Workers:
+    """Some `pgsluice worker run faults.app:app`, and their history."""
+
+    def __init__(
+        self, url: str, folder: Path, *, queues: str, options: tuple[str, ...] = ()
+    ) -> None:
+        self._url = url
+        self._folder = folder
+        self._history = folder / "history"
+        self._arguments = ("--queues", queues, *options)
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+
+    def start(self, *, url: str | None = None) -> subprocess.Popen[bytes]:
+        """Start one more."""
+        environ = {
+            name: text
+            for name, text in os.environ.items()
+            if not name.startswith("PG") and name != "DATABASE_URL"
+        }
+        with (self._folder / "log").open("ab") as log:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-c", "from pgsluice.cli.main import main; main()"),
+                    *("worker", "run", "faults.app:app", *self._arguments),
+                ],
+                env=environ
+                | {
+                    "PGSLUICE_DSN": url or self._url,
+                    "FAULTS_HISTORY": str(self._history),
+                    "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
+                },
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+            )
+        self.processes.append(process)
+        return process
+
+    def log(self) -> str:
+        """What they said."""
+        return (self._folder / "log").read_text(encoding="utf-8")
+
+    def lines(self, word: str | None = None) -> list[dict[str, Any]]:
+        """What they wrote down, in order; a line that is not whole is not there."""
+        if not self._history.exists():
+            return []
+        text = self._history.read_text(encoding="utf-8")
+        found = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        return [line for line in found if word in (None, line["word"])]
+
+    def count(self, word: str) -> Counter[int]:
+        """How often each message had this word."""
+        return Counter(line["n"] for line in self.lines(word))
+
+    def wait_for(self, word: str, n: int, times: int = 1, *, deadline_s: float = 30.0) -> None:
+        """Wait until a message had this word so often."""
+        self.wait_until(
+            lambda: self.count(word)[n] >= times, f"{word} of {n}, {times} times", deadline_s
+        )
+
+    def wait_until(
+        self, condition: Callable[[], bool], what: str, deadline_s: float = 30.0
+    ) -> None:
+        """Wait for a condition; fail with what they wrote and said."""
+        try:
+            wait_until(condition, what, deadline_s)
+        except AssertionError as error:
+            error.add_note(f"{self.lines()}\n{self.log()}")
+            raise

@@ -1,0 +1,18 @@
+"""What is said where an extra is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(("module", "extra"), [("taskiq", "taskiq"), ("kombu", "celery")])
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(module, extra):
+    command = f"import sys; sys.modules['{module}'] = None; import pgsluice.interop.{module}"
+
+    answer = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+
+    assert f"pip install 'pgsluice[{extra}]'" in answer.stderr
+    assert "MissingExtraError" in answer.stderr

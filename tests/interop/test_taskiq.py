@@ -1,0 +1,255 @@
+"""The broker of Taskiq: its own example with a real worker, what a killed worker leaves, claims, delays."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import support_processes
+from pgsluice.errors import ArgumentError
+from support import rows, value, wait_until
+
+pytest.importorskip("taskiq", reason="Taskiq is not installed; pip install 'pgsluice[taskiq]'")
+
+from taskiq import AsyncBroker, BrokerMessage
+
+from pgsluice.interop.taskiq import PgsluiceBroker
+
+# The example of Taskiq's guide, "Getting started": what is sent by one process runs in another, and the result comes back.
+# Where the guide has a result backend in Redis, this one has a folder.
+EXAMPLE = """
+import asyncio, pathlib, pickle
+from taskiq import AsyncResultBackend
+from pgsluice.interop.taskiq import PgsluiceBroker
+
+class Folder(AsyncResultBackend):
+    async def set_result(self, task_id, result):
+        part = pathlib.Path(task_id + ".part")
+        part.write_bytes(pickle.dumps(result))
+        part.rename(task_id)
+    async def is_result_ready(self, task_id):
+        return pathlib.Path(task_id).exists()
+    async def get_result(self, task_id, with_logs=False):
+        return pickle.loads(pathlib.Path(task_id).read_bytes())
+
+broker = PgsluiceBroker().with_result_backend(Folder())
+
+@broker.task
+async def add_one(value: int) -> int:
+    return value + 1
+
+async def main() -> None:
+    await broker.startup()
+    task = await add_one.kiq(1)
+    result = await task.wait_result(timeout=20)
+    if not result.is_err:
+        print(f"Returned value: {result.return_value}")
+    else:
+        print("Error found while executing task.")
+    await broker.shutdown()
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+# Each task says that it runs, and waits for the gate; then it says that it is done.
+GATED = """
+import asyncio, pathlib
+from pgsluice.interop.taskiq import PgsluiceBroker
+
+broker = PgsluiceBroker(lease_s=3)
+
+@broker.task
+async def work(number: int) -> None:
+    pathlib.Path(f"began-{number}").touch()
+    while not pathlib.Path("gate").exists():
+        await asyncio.sleep(0.02)
+    with open("done", "a") as done:
+        done.write(f"{number}\\n")
+"""
+
+
+@contextmanager
+def worker(folder: Path, database, module: str) -> Iterator[subprocess.Popen]:
+    command = [sys.executable, "-m", "taskiq", "worker", f"{module}:broker", "--workers", "1"]
+    with support_processes.running(command, folder, PGSLUICE_DSN=database.url) as process:
+        yield process
+
+
+@pytest.fixture
+async def broker(database_18) -> AsyncIterator[PgsluiceBroker]:
+    broker = PgsluiceBroker(database_18.url, lease_s=3)
+    broker.is_worker_process = True
+    await broker.startup()
+    yield broker
+    await broker.shutdown()
+
+
+async def kick(broker: AsyncBroker, number: int, data: bytes | None = None, **labels) -> None:
+    await broker.kick(
+        BrokerMessage(
+            task_id=f"id-{number}",
+            task_name="work",
+            message=data if data is not None else f"{number}".encode(),
+            labels=labels,
+        )
+    )
+
+
+def test_the_example_of_taskiq_runs(database_18, tmp_path):
+    (tmp_path / "broker.py").write_text(EXAMPLE)
+
+    with worker(tmp_path, database_18, "broker"):
+        said = support_processes.run(
+            [sys.executable, "broker.py"], tmp_path, PGSLUICE_DSN=database_18.url
+        )
+
+        assert said == "Returned value: 2\n"
+        with database_18.connect() as connection:
+            wait_until(
+                lambda: value(connection, "select count(*) from pgmq.q_taskiq") == 0,
+                "the acknowledgement",
+            )
+
+
+async def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
+    (tmp_path / "gated.py").write_text(GATED)
+    done = tmp_path / "done"
+    sender = PgsluiceBroker(database_18.url)
+    await sender.startup()
+
+    @sender.task("gated:work")
+    async def work(number: int) -> None: ...
+
+    for number in range(30):
+        await work.kiq(number)
+    await sender.shutdown()
+    with worker(tmp_path, database_18, "gated") as process:
+        wait_until(lambda: len(list(tmp_path.glob("began-*"))) == 30, "all to begin")
+        support_processes.kill(process)
+    assert not done.exists()
+    (tmp_path / "gate").touch()
+    with worker(tmp_path, database_18, "gated"):
+        wait_until(
+            lambda: done.exists() and len(set(done.read_text().split())) == 30, "all to be done"
+        )
+
+
+async def test_a_claim_is_extended_while_taskiq_holds_the_task_and_no_longer(broker, database_18):
+    await kick(broker, 1)
+    messages = broker.listen()
+    message = await anext(messages)
+
+    with database_18.connect() as connection:
+        (claimed_until,) = rows(connection, "select vt from pgmq.q_taskiq")
+        query = "select vt > %s from pgmq.q_taskiq"
+        await until(lambda: value(connection, query, *claimed_until), "a heartbeat")
+
+        # A middleware that fails lets go of a task without an acknowledgement.
+        del message
+        gc.collect()
+        assert not broker._claims
+    await messages.aclose()
+
+
+async def test_what_was_not_acknowledged_is_given_back_at_the_end(database_18):
+    broker = PgsluiceBroker(database_18.url, lease_s=600)
+    broker.is_worker_process = True
+    await broker.startup()
+    await kick(broker, 1)
+    await kick(broker, 2)
+    messages = broker.listen()
+    first, second = await anext(messages), await anext(messages)
+    await first.ack()
+
+    await broker.shutdown()
+
+    with database_18.connect() as connection:
+        (left,) = rows(connection, "select message ->> 'task_id', vt <= now() from pgmq.q_taskiq")
+    assert left == ("id-2", True)
+    assert second.data == b"2"
+
+
+async def test_a_worker_is_woken_by_what_is_sent(database_18, notifier):
+    broker = PgsluiceBroker(database_18.url, poll_interval_s=600)
+    broker.is_worker_process = True
+    await broker.startup()
+    messages = broker.listen()
+    message = asyncio.create_task(anext(messages))
+    await until(lambda: str(broker._listener.state) == "listening", "the listener")
+
+    await kick(broker, 1)
+
+    assert (await asyncio.wait_for(message, 20)).data == b"1"
+    await messages.aclose()
+    await broker.shutdown()
+
+
+async def test_the_queue_keeps_a_delayed_task(broker, database_18):
+    await kick(broker, 1, delay="29.5")  # Taskiq makes text of labels
+
+    query = "select extract(epoch from vt - enqueued_at)::float8 from pgmq.q_taskiq"
+    with database_18.connect() as connection:
+        assert 30 <= value(connection, query) < 35
+
+
+@pytest.mark.parametrize("delay", ["soon", "-1", "nan", "inf"])
+async def test_a_delay_that_is_none_is_refused(broker, delay):
+    with pytest.raises(ArgumentError, match="delay"):
+        await kick(broker, 1, delay=delay)
+
+
+async def test_bytes_of_any_serializer_come_back_as_they_were(broker):
+    sent = [b'{"a": 1e22, "b": "\\u0000"}', b"\x80\x04\x95", "žluťoučký".encode()]
+    for number, data in enumerate(sent):
+        await kick(broker, number, data)
+    messages = broker.listen()
+
+    received = [await anext(messages) for _ in sent]
+
+    assert [message.data for message in received] == sent
+    await messages.aclose()
+
+
+async def test_what_no_broker_sent_goes_to_the_dead_letters(broker, database_18):
+    await broker.queue.send("taskiq", {"something": "else"})
+    await kick(broker, 1)
+    messages = broker.listen()
+
+    assert (await anext(messages)).data == b"1"
+
+    with database_18.connect() as connection:
+        assert rows(connection, "select queue_name, reason from sluice.dead_letter") == [
+            ("taskiq", "payload")
+        ]
+    await messages.aclose()
+
+
+async def test_a_task_that_another_worker_has_by_now_is_not_deleted(broker, database_18, caplog):
+    await kick(broker, 1)
+    messages = broker.listen()
+    message = await anext(messages)
+    with database_18.connect() as connection:
+        connection.execute("select pgmq.set_vt('taskiq', 1, 0)")
+        connection.execute("select pgmq.read('taskiq', 60, 1)")
+
+        await message.ack()
+
+        assert value(connection, "select count(*) from pgmq.q_taskiq") == 1
+    assert "claimed by another worker" in caplog.text
+    await messages.aclose()
+
+
+async def until(condition, what: str) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"waited 20 s for {what}")

@@ -1,0 +1,65 @@
+"""Programs of others, started as their users start them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pgsluice
+
+SOURCE = Path(pgsluice.__file__).parents[1]
+
+
+def environment(folder: Path, **variables: str) -> dict[str, str]:
+    """With this checkout, and the modules in the folder."""
+    path = os.pathsep.join([str(folder), str(SOURCE)])
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **variables}
+
+
+def run(command: Sequence[str], folder: Path, **variables: str) -> str:
+    """Run a program to its end; return what it said."""
+    answer = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(folder, **variables),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer.stdout
+
+
+@contextmanager
+def running(command: Sequence[str], folder: Path, **variables: str) -> Iterator[subprocess.Popen]:
+    """A program with its children in a group of their own; its output is in `log` in the folder."""
+    with (folder / "log").open("a") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment(folder, **variables),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        except BaseException:
+            print((folder / "log").read_text())
+            raise
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10)
+            kill(process)
+
+
+def kill(process: subprocess.Popen) -> None:
+    """Kill a program and all its children at once."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(timeout=10)

@@ -1,0 +1,294 @@
+"""What users test their handlers with: one message, all that wait, and a database of a test's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgsluice.errors import ArgumentError, PayloadError
+from pgsluice.worker import App, Batch, Context, Done, Reject, Release, RetryAfter, SyncContext
+from pgsluice.worker.testing import (
+    Result,
+    create_queues,
+    drain,
+    drain_async,
+    run_batch,
+    run_handler,
+    run_handler_async,
+)
+from support import rows, value
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Order:
+    id: int
+
+
+app = App()
+
+
+@app.handler("mail", give_up_on=[LookupError], timeout_s=0.2)
+async def mail(order: Order, context: Context) -> Any:
+    if order.id == 1:
+        return None
+    if order.id == 2:
+        return Release(5)
+    if order.id == 3:
+        raise RetryAfter(7, "busy")
+    if order.id == 4:
+        raise KeyError("who")
+    if order.id == 5:
+        raise ValueError("what")
+    if order.id == 6:
+        await context.heartbeat()
+    while True:
+        await _second()
+
+
+async def _second() -> None:
+    import asyncio
+
+    await asyncio.sleep(1)
+
+
+@app.handler("seen")
+def seen(order: Order, context: SyncContext) -> Any:
+    said = (context.attempt, context.message_id, context.headers, context.key, context.handler)
+    raise Reject(repr(said))
+
+
+@app.handler("clicks", batch=Batch(size=10))
+def load(orders: list[Order]) -> list[Any]:
+    return [Reject("odd") if order.id % 2 else None for order in orders]
+
+
+@app.handler("sums", execution="process")
+def sums(numbers: list[int]) -> None:
+    os._exit(9 if sum(numbers) == 9 else 0)
+
+
+@app.handler("stock")
+def stock(order: Order, context: SyncContext) -> None:
+    with context.transaction() as connection:
+        connection.execute("insert into effect values ('stock', %s, null)", [order.id])
+
+
+@app.handler("ledger")
+async def ledger(order: Order, context: Context) -> None:
+    async with context.transaction() as connection:
+        await connection.execute("insert into effect values ('ledger', %s, null)", [order.id])
+
+
+@pytest.mark.parametrize(
+    ("number", "answer", "error_type"),
+    [
+        (1, Done(), None),
+        (2, Release(5), None),
+        (3, RetryAfter(7, "busy"), "RetryAfter"),
+        (4, Reject("gave up on KeyError"), "KeyError"),
+        (5, RetryAfter(), "ValueError"),
+        (7, RetryAfter(), "timeout"),
+    ],
+)
+def test_a_handler_is_run_and_what_it_returns_or_raises_is_the_answer(number, answer, error_type):
+    result = run_handler(mail, Order(number))
+
+    assert result.answer == answer
+    assert (result.failure and result.failure.error_type) == error_type
+
+
+def test_the_context_is_what_the_test_says():
+    result = run_handler(seen, Order(1), attempt=3, headers={"h": 1}, key="k", message_id=7)
+
+    assert result.answer == Reject("(3, 7, {'h': 1}, 'k', 'seen')")
+
+
+def test_a_payload_goes_the_way_of_a_message():
+    with pytest.raises(PayloadError, match="payload.id is of type str; it must be int"):
+        run_handler(seen, Order("x"))
+
+    result = run_handler(seen, {"id": "x"}, stored=True)
+
+    assert result.answer == Reject("payload")
+    assert result.failure.message == "payload.id is of type str; it must be int"
+
+
+def test_a_batch_has_an_answer_for_each_message():
+    results = run_batch(load, [Order(1), Order(2)])
+
+    assert [result.answer for result in results] == [Reject("odd"), Done()]
+
+
+def test_a_process_that_dies_is_a_failure_and_the_test_lives():
+    result = run_handler(sums, [4, 5])
+
+    assert (result.answer, result.failure.error_type) == (RetryAfter(), "process died")
+
+
+def test_middleware_is_called_too():
+    other, said = App(), []
+
+    @other.handler("q")
+    def double(number: int) -> None:
+        said.append(number)
+
+    @other.middleware
+    async def note(call, payload, context):
+        return await call(payload * 2, context)
+
+    assert run_handler(double, 21) == Result(Done())
+    assert said == [42]
+
+
+def test_a_lost_claim_is_found_out():
+    result = run_handler(mail, Order(6), lost=True)
+
+    assert result.is_lost
+
+
+def test_a_transaction_is_that_of_the_tests_connection(worker_url, observer):
+    with psycopg.connect(worker_url) as connection:
+        connection.execute("select 1")
+        assert run_handler(stock, Order(1), connection=connection).answer == Done()
+        assert rows(connection, "select msg_id from effect where queue_name = 'stock'") == [(1,)]
+        connection.rollback()
+
+    assert run_handler(stock, Order(1)).failure.error_type == "HandlerError"
+    assert value(observer, "select count(*) from effect where queue_name = 'stock'") == 0
+
+
+async def test_in_an_event_loop_the_same_is_awaited(worker_url):
+    with pytest.raises(ArgumentError, match=r"await run_handler_async\(\)"):
+        run_handler(mail, Order(1))
+    with pytest.raises(ArgumentError, match=r"await drain_async\(\)"):
+        drain(app)
+    async with await psycopg.AsyncConnection.connect(worker_url) as connection:
+        assert await run_handler_async(ledger, Order(2), connection=connection) == Result(Done())
+        await connection.rollback()
+
+
+def test_what_is_no_handler_of_one_message_is_refused():
+    with pytest.raises(ArgumentError, match="is no handler; decorate it"):
+        run_handler(print, 1)
+    with pytest.raises(ArgumentError, match="'load' is for batches; use run_batch"):
+        run_handler(load, Order(1))
+    with pytest.raises(ArgumentError, match="'mail' is for one message; use run_handler"):
+        run_batch(mail, [Order(1)])
+
+
+@pytest.fixture
+def shop(worker_url, observer):
+    """An app whose first handler sends to its second, and a handler of a log."""
+    shop = App(worker_url)
+
+    @shop.handler("drain_orders")
+    def accept(order: Order, context: SyncContext) -> None:
+        with context.transaction() as connection:
+            ship.send(order, connection=connection)
+
+    @shop.handler("drain_parcels")
+    async def ship(order: Order, context: Context) -> None:
+        if order.id == 2:
+            raise Reject("no such address")
+
+    @shop.handler(log="drain_events", group="mailers", event_types=["paid"])
+    def paid(order: Order) -> None: ...
+
+    create_queues(shop, observer)
+    create_queues(shop, observer)  # those that are there are left alone
+    observer.execute("truncate pgmq.q_drain_orders, pgmq.q_drain_parcels, sluice.dead_letter")
+    yield shop, accept, paid
+    shop.close()
+
+
+def test_queues_and_logs_are_drained_also_of_what_handlers_send(shop, observer):
+    shop, accept, _ = shop
+    accept.send_many([Order(1), Order(2), Order(3)])
+    began_s = time.monotonic()
+
+    counts = drain(shop, queues=["drain_orders", "drain_parcels"])
+
+    assert (counts["accept"].done, counts["ship"].done, counts["ship"].dead) == (3, 2, 1)
+    assert value(observer, "select count(*) from pgmq.q_drain_parcels") == 0
+    assert time.monotonic() - began_s < 20
+
+
+async def test_a_log_is_ticked_while_it_is_drained(shop):
+    shop, _, paid = shop
+    first = await drain_async(shop, handlers=["paid"])  # makes the group
+    await paid.send_many_async([Order(1), Order(2)])
+
+    counts = await drain_async(shop, handlers=["paid"])
+    await shop.aclose()
+
+    assert (first["paid"].done, counts["paid"].done) == (0, 2)
+
+
+USED = """
+from pgsluice import App, WorkQueue
+from pgsluice.worker.testing import create_queues, drain
+
+app = App()
+done = []
+
+@app.handler("orders")
+def handle(number: int) -> None:
+    done.append(number)
+
+def test_one(pgsluice_database):
+    with pgsluice_database.connect() as connection:
+        create_queues(app, connection)
+    handle.send(1)
+    assert drain(app)["handle"].done == 1
+    assert done == [1]
+
+def test_another_has_another_database(pgsluice_database):
+    with pgsluice_database.connect() as connection:
+        assert WorkQueue(connection).list_queues() == []
+        create_queues(app, connection)
+    handle.send(2)
+    assert drain(app)["handle"].done == 1
+    assert done == [1, 2]
+
+def test_without_it_nothing_is_set():
+    import os
+    assert "PGSLUICE_DSN" not in os.environ
+"""
+
+
+def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = {
+        key: text for key, text in os.environ.items() if not key.startswith(("PGSLUICE", "PYTEST"))
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "pgsluice_pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=folder, capture_output=True, text=True, env={**environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+
+
+def test_the_fixture_gives_each_test_a_database_of_its_own(tmp_path):
+    (tmp_path / "test_used.py").write_text(USED)
+
+    ran = run_pytest(tmp_path, "-W", "error")
+
+    assert "3 passed" in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_a_run_without_the_fixture_imports_nothing(tmp_path):
+    (tmp_path / "test_unused.py").write_text(
+        "import sys\ndef test(): assert not {'pgsluice', 'psycopg', 'pydantic'} & sys.modules.keys()\n"
+    )
+
+    ran = run_pytest(tmp_path)
+
+    assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
