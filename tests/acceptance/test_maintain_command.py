@@ -210,7 +210,8 @@ def test_the_statements_for_pg_cron_do_the_work(database_18, log):
         assert value(connection, "select log from extra") == "changes"
 
     assert [name for name, _, _ in jobs] == [
-        f"pgsluice {task}" for task in ("tick", "retry", "notify", "rotate", "maintain", "extra")
+        f"pgsluice {task}"
+        for task in ("tick", "schedules", "retry", "notify", "rotate", "maintain", "extra")
     ]
     assert all(re.fullmatch(r"[1-9]\d? seconds?", schedule) for _, schedule, _ in jobs)
 

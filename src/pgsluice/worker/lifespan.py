@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from pgsluice.connection import Target, resolve
 from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError
 from pgsluice.worker import start_checks
+from pgsluice.worker.beginning import begin
 from pgsluice.worker.loading import choose
 from pgsluice.worker.maintainer import Maintainer
 from pgsluice.worker.pause import next_delay_s
-from pgsluice.worker.process import in_thread
 from pgsluice.worker.runtime.status import WorkerStatus
 from pgsluice.worker.worker import Worker, WorkerOptions
 
@@ -68,9 +68,7 @@ class BackgroundWorker:
             SluiceError: What waiting does not mend, such as a database without the schemas.
         """
         try:
-            self._connection_options = await in_thread(
-                lambda: start_checks.require(self._target, self._specs.values())
-            )
+            self._connection_options = await begin(self._app, self._specs.values(), self._target)
             self._worker = self._make()
         except (ConnectionFailedError, RetryableError) as error:
             _log.warning("worker: %s; it begins when the server is there", error)

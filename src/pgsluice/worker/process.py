@@ -9,7 +9,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
 
@@ -57,16 +57,16 @@ async def serve(
     make: Callable[[Result], Runnable],
     shutdown: Shutdown,
     *,
-    check: Callable[[], Result],
+    begin: Callable[[], Awaitable[Result]],
     tell: Tell,
     until_empty_s: float | None = None,
 ) -> int:
     """Run a worker until it is told to end, or until there is nothing more to do.
 
     Args:
-        make: Makes the worker of what the check has found.
+        make: Makes the worker of what the beginning has found.
         shutdown: Tells it to end.
-        check: Looks whether it can start; raises what keeps it from it. Called in a thread.
+        begin: Looks whether it can start; raises what keeps it from it.
         tell: Told every half second how it fares.
         until_empty_s: End when nothing has come for so long; None: never.
 
@@ -81,12 +81,13 @@ async def serve(
     changed = asyncio.Event()
     loop = asyncio.get_running_loop()
     shutdown.watch(lambda: _call_soon(loop, changed.set))
-    starting = asyncio.create_task(_start(check, tell))
+    starting = asyncio.create_task(_start(begin, tell))
     await _first(starting, changed.wait())
     if not starting.done():
         starting.cancel()
         return EXIT_DONE
     worker = make(starting.result())
+    _log.info("worker: it begins")
     running = asyncio.create_task(
         worker.run() if until_empty_s is None else worker.run_until_empty(idle_s=until_empty_s)
     )
@@ -96,6 +97,11 @@ async def serve(
     finally:
         beating.cancel()
     status = asdict(worker.status())
+    for handler in status["handlers"]:
+        counts = {
+            name: count for name, count in handler["counts"].items() if name != "by_error_type"
+        }
+        _log.info("worker: handler %s has ended", handler["name"], extra=counts)
     if not is_finished:
         return EXIT_LEFT
     counts = running.result()
@@ -122,12 +128,12 @@ async def _steer(
     return True
 
 
-async def _start(check: Callable[[], Result], tell: Tell) -> Result:
+async def _start(begin: Callable[[], Awaitable[Result]], tell: Tell) -> Result:
     """Look whether it can start, and wait as long as the server is away."""
     delay_s = 0.0
     while True:
         try:
-            return await in_thread(check)
+            return await begin()
         except (ConnectionFailedError, RetryableError) as error:
             delay_s = min(_RECONNECT_MAX_S, next_delay_s(delay_s))
             _log.warning("%s; again in %.1f s", error, delay_s)

@@ -19,7 +19,7 @@ from psycopg import conninfo
 
 from pgsluice.connection import Target, resolve
 from pgsluice.errors import SluiceError
-from pgsluice.worker import start_checks
+from pgsluice.worker.beginning import begin
 from pgsluice.worker.health import Health, HealthEndpoint, HealthFile
 from pgsluice.worker.loading import choose, load_app
 from pgsluice.worker.log_lines import secrets_of, set_up_logs
@@ -164,7 +164,7 @@ class Service:
                     serve(
                         make,
                         self._shutdown,
-                        check=lambda: start_checks.require(target, specs.values()),
+                        begin=lambda: begin(app, specs.values(), target),
                         tell=self._tell_all,
                         until_empty_s=self._settings.idle_s if self._settings.until_empty else None,
                     ),
