@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from pgsluice.worker.testing import (
     run_handler,
     run_handler_async,
 )
-from support import rows, value
+from support import rows, value, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,14 +52,7 @@ async def mail(order: Order, context: Context) -> Any:
         raise ValueError("what")
     if order.id == 6:
         await context.heartbeat()
-    while True:
-        await _second()
-
-
-async def _second() -> None:
-    import asyncio
-
-    await asyncio.sleep(1)
+    await asyncio.Event().wait()
 
 
 @app.handler("seen")
@@ -234,6 +228,19 @@ async def test_a_log_is_ticked_while_it_is_drained(shop):
     assert (first["paid"].done, counts["paid"].done) == (0, 2)
 
 
+async def test_a_worker_runs_beside_a_program_in_its_event_loop(shop):
+    shop, accept, _ = shop
+    async with shop.lifespan(queues=["drain_orders"], maintenance=False) as state:
+        await accept.send_async(Order(1))
+        status = state["worker"].status
+        await asyncio.to_thread(
+            wait_until,
+            lambda: sum(each.counts.done for each in status().handlers) == 1,
+            "the message",
+        )
+    await shop.aclose()
+
+
 USED = """
 from pgsluice import App, WorkQueue
 from pgsluice.worker.testing import create_queues, drain
@@ -271,7 +278,7 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
         key: text for key, text in os.environ.items() if not key.startswith(("PGSLUICE", "PYTEST"))
     }
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "pgsluice_pytest", "-p", "no:cacheprovider", *arguments],
+        [sys.executable, "-m", "pytest", "-q", "-p", "pgsluice_pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments],
         cwd=folder, capture_output=True, text=True, env={**environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
 

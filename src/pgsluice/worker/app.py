@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     Literal,
@@ -43,6 +45,10 @@ from pgsluice.worker.schedules import ScheduleSpec
 from pgsluice.worker.sendable import Handler
 from pgsluice.worker.sending import Sending
 from pgsluice.worker.sending_pools import SendingPools
+
+if TYPE_CHECKING:
+    from pgsluice.worker.lifespan import BackgroundWorker
+    from pgsluice.worker.worker import WorkerOptions
 
 Payload = TypeVar("Payload")
 Rest = ParamSpec("Rest")
@@ -330,10 +336,48 @@ class App:
             ends_at=zoned_time(ends_at, "ends_at"),
         )
 
+    def lifespan(
+        self,
+        _web_app: object = None,
+        /,
+        *,
+        handlers: Sequence[str] | None = None,
+        queues: Sequence[str] | None = None,
+        options: WorkerOptions | None = None,
+        maintenance: bool = True,
+        grace_s: float = 10.0,
+    ) -> AbstractAsyncContextManager[dict[str, BackgroundWorker]]:
+        """Run a worker beside something else, in its event loop: `FastAPI(lifespan=app.lifespan)`, or `async with`.
+
+        Args:
+            handlers: Which of them; None: all.
+            queues: Only those whose messages come from these work queues or logs; None: all.
+            options: How it works.
+            maintenance: Also keep the database in order, when this process is the one that leads.
+            grace_s: How long handlers that have begun may take at the end, seconds.
+
+        Returns:
+            A context manager, which gives `{"worker": …}`; to Starlette and FastAPI that is `request.state.worker`.
+
+        Raises:
+            SluiceError: It cannot work, and waiting would not mend it.
+        """
+        # Who only sends needs nothing of this.
+        from pgsluice.worker.lifespan import lifespan
+
+        return lifespan(
+            self,
+            handlers=handlers,
+            queues=queues,
+            options=options,
+            maintenance=maintenance,
+            grace_s=grace_s,
+        )
+
     def close(self) -> None:
-        """Close the connections that were opened to send; the next who sends opens them again."""
+        """Close the connections that `send` and `send_many` opened; the next who sends opens others."""
         self._pools.close()
 
     async def aclose(self) -> None:
-        """As `close`, with those of this event loop."""
+        """Close those that `send_async` and `send_many_async` opened in this event loop; before the loop ends."""
         await self._pools.aclose()

@@ -62,11 +62,10 @@ class SendingPools:
             self._close_pool()
 
     async def aclose(self) -> None:
-        """Close the pool of this event loop too."""
+        """Close the pool of this event loop, likewise."""
         held = self._async_pools.pop(asyncio.get_running_loop(), None)
         if held is not None:
             await held[1].close()
-        await asyncio.to_thread(self.close)
 
     def _sync_pool(self) -> ConnectionPool[Any]:
         place = self._place()
