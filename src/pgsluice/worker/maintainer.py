@@ -33,14 +33,14 @@ class Pace:
         tick_min_s: Between two looks for new events while they arrive.
         tick_max_s: Between two looks when none has arrived for long.
         period_s: Between two rounds of rotation, partitions, retention and what else is rarely due.
-        poll_interval_s: Between two looks for new messages, whose listeners are then woken.
+        poll_interval_s: Between two looks for new messages while none arrive; their listeners are woken.
         heartbeat_s: Between two signs of life to those listeners.
     """
 
     tick_min_s: float = 0.01
     tick_max_s: float = 1.0
     period_s: float = 10.0
-    poll_interval_s: float = 0.05
+    poll_interval_s: float = 0.02
     heartbeat_s: float = 5.0
 
 

@@ -16,7 +16,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_silence_max constant text := '15s';
+    v_silence_max constant text := '5s';
     -- As in sluice.notifier_wake.
     v_usage_max constant double precision := 0.5;
 begin
