@@ -106,6 +106,17 @@ class Child:
             raise SluiceError(f"the process for {self._what} did not begin; its words are above")
 
 
+async def until(done: asyncio.Event, *running: asyncio.Task[Any]) -> None:
+    """Wait for an event, and raise what ends a task before."""
+    waiting = asyncio.create_task(done.wait())
+    await asyncio.wait([waiting, *running], return_when=asyncio.FIRST_COMPLETED)
+    for task in running:
+        if task.done() and not done.is_set():
+            task.result()
+            raise RuntimeError("a worker ended before its messages were handled")
+    await waiting
+
+
 async def steps(messages: int, per_s: float) -> AsyncIterator[int]:
     """Numbers at a steady pace."""
     loop = asyncio.get_running_loop()

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from bench.working import Handled, Send
+from bench.working import Handled, Send, until
 from pgsluice.errors import MissingExtraError
 
 CONSUMERS = 5
@@ -82,7 +82,7 @@ class Pgqueuer:
                     asyncio.create_task(consumer.run(batch_size=concurrency // CONSUMERS))
                     for consumer in consumers
                 ]
-                await done.wait()
+                await until(done, *running)
                 for consumer in consumers:
                     consumer.shutdown.set()
                 await asyncio.gather(*running)

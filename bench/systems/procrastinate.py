@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from bench.working import Handled, Send
+from bench.working import Handled, Send, until
 from pgsluice.errors import MissingExtraError
 
 WORKERS = 5
@@ -79,7 +79,7 @@ class Procrastinate:
                     )
                     for _ in range(WORKERS)
                 ]
-                await done.wait()
+                await until(done, *running)
                 for worker in running:
                     worker.cancel()
                 for worker in running:

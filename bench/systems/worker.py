@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from bench.working import Handled, Send
+from bench.working import Handled, Send, until
 from pgsluice import schema
 from pgsluice.worker.app import App
 from pgsluice.worker.worker import Worker
@@ -76,7 +76,7 @@ class QueueWorker:
 
         async def work(done: asyncio.Event) -> None:
             running = asyncio.create_task(worker.run())
-            await done.wait()
+            await until(done, running)
             worker.stop()
             await running
 
@@ -96,7 +96,7 @@ class GroupWorker(QueueWorker):
     """The events of a log, through a share group."""
 
     name = "share group"
-    places: dict[str, Any] = {"log": "bench", "group": "bench"}  # noqa: RUF012
+    places: dict[str, Any] = {"log": "bench", "group": "bench", "event_types": ["bench"]}  # noqa: RUF012
 
     def install(self, connection: psycopg.Connection[Any]) -> None:
         """Install our schemas, and make a log and a group."""

@@ -84,7 +84,10 @@ def test_a_message_that_somebody_claims_at_this_moment_is_theirs(
 
 def test_without_the_lock_its_time_would_be_overwritten(database_18, claimed):
     replace_in(
-        claimed, "sluice._settle_sql(text,bigint[],integer[],text)", "            for update\n", ""
+        claimed,
+        "sluice._tried_messages(text,bigint[],integer[],integer)",
+        "             for update\n",
+        "",
     )
 
     while_open(database_18, claimed, "select * from pgmq.read('orders', 30, 1)", FAIL)

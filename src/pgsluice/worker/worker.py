@@ -140,6 +140,12 @@ class Worker:
             source, of_lane = lane.status()
             sources.append(source)
             handlers += of_lane
+        begun = {handler.name for handler in handlers}
+        handlers += [
+            HandlerStatus(spec.name, 0, 0, Counts(), None)
+            for spec in self._specs
+            if spec.name not in begun
+        ]
         return WorkerStatus(
             state=self._state,
             handlers=tuple(handlers),

@@ -7,13 +7,12 @@ import pytest
 from support import rows, value
 
 # What can become of a claim.
-LOST = "its reply was lost"
-UNSTARTED = "its process died before the handler started"
+LOST = "its reply was lost, or its process died before the handler started"
 DIED = "its process died in the handler"
 FAILED = "its handler failed"
 BACK = "it was handed back"
 STARTED_BACK = "its handler started, and it was handed back"
-FATES = (LOST, UNSTARTED, DIED, FAILED, BACK, STARTED_BACK)
+FATES = (LOST, DIED, FAILED, BACK, STARTED_BACK)
 STARTS = (DIED, FAILED, STARTED_BACK)
 
 
@@ -27,7 +26,7 @@ def model(fates, attempts_max):
             if is_noted and counted >= attempts_max:
                 return starts, counted
             starts += 1
-        counted += fate in (DIED, FAILED) or (not is_noted and fate in (LOST, UNSTARTED))
+        counted += fate in (DIED, FAILED) or (not is_noted and fate == LOST)
         if fate == FAILED and counted >= attempts_max:
             return starts, counted
     return starts, None

@@ -1,4 +1,4 @@
-"""sluice.fail, with what it stands on: _attempt_sql, _retry_settings."""
+"""sluice.fail, with what it stands on: _tried_messages, _settle_tried, _retry_settings."""
 
 import json
 

@@ -55,12 +55,14 @@ class ProcessPool:
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
 
-    async def prepare(self, spec: HandlerSpec) -> None:
-        """Start a process, and look that it finds a handler.
+    async def make_ready(self, spec: HandlerSpec) -> None:
+        """Start a process if none is idle, and look that it finds a handler.
 
         Raises:
             ConfigurationError: It does not, or cannot start.
         """
+        if self._idle:
+            return
         reply = await self._ask(Job.of(spec, [], []))
         if reply:
             detail = reply.endings[0].failure if isinstance(reply, Reply) else reply

@@ -13,7 +13,6 @@ from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, Steps, claims, listeners, pgmq, retries
 from pgsluice.client.retry_records import FailedMessage
-from pgsluice.errors import QueueNotFoundError
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.listener import AsyncListener
@@ -231,12 +230,11 @@ class QueueSource:
         return "done" if outcome == "done" else "lost"
 
     async def _bind(self, topic: str) -> None:
-        bind = pgmq.bind_topic(topic, self._queue_name)
-        try:
-            await self._runner.run(bind)
-        except QueueNotFoundError:
+        """Bind the queue to a topic, and make it where there is none."""
+        queues = await self._runner.run(pgmq.list_queues())
+        if all(queue.queue_name != self._queue_name for queue in queues):
             await self._runner.run(pgmq.create(self._queue_name))
-            await self._runner.run(bind)
+        await self._runner.run(pgmq.bind_topic(topic, self._queue_name))
 
     def _delivery(self, message: Message, lease_end_s: float) -> Delivery:
         headers = message.headers if isinstance(message.headers, dict) else {}

@@ -46,6 +46,29 @@ create index attempt_check_at_idx on sluice.attempt (check_at);
 
 grant select, insert, update, delete on sluice.attempt to sluice_reader, sluice_admin;
 
+-- A claimed message, what is noted of it, and what is to become of it. Functions pass it on; no table has it.
+create type sluice.tried_message as (
+    position bigint,
+    msg_id bigint,
+    read_ct integer,
+    enqueued_at timestamptz,
+    claimed_at timestamptz,
+    noted_state text,
+    noted_claimed_at timestamptz,
+    is_noted boolean,
+    attempts integer,
+    first_failed_at timestamptz,
+    last_failed_at timestamptz,
+    error_type text,
+    error text,
+    trace text,
+    worker text,
+    outcome text,
+    note text,
+    visible_at timestamptz,
+    reason text
+);
+
 alter table sluice.dead_letter
     add column attempts integer,
     add column first_failed_at timestamptz,
