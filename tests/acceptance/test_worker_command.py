@@ -208,6 +208,17 @@ def test_a_signal_ends_it_while_it_is_idle_and_the_file_tells_how_it_fares(shop)
     assert not path.exists()
 
 
+def test_a_second_signal_ends_it_at_once_while_it_imports_the_app(shop):
+    with (shop.folder / "shop.py").open("a") as module:
+        module.write("import sys\nsys.stderr.write('imports\\n')\nwhile True: time.sleep(0.1)\n")
+    with shop.working() as process:
+        wait_until(lambda: "imports" in shop.log, "the import to begin")
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "SIGTERM: finishing" in shop.log, "the first signal")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 1
+
+
 def test_it_waits_for_a_server_that_is_away_and_a_signal_ends_it_meanwhile(shop):
     with shop.working(url=f"postgresql://nobody@127.0.0.1:{free_port()}/none") as process:
         wait_until(lambda: shop.log.count("again in") >= 3, "it to try again and again")
@@ -264,6 +275,13 @@ def test_a_server_that_crashes_and_comes_back_is_worked_on_within_seconds(tmp_pa
         with psycopg.connect(server.url()) as connection:
             assert value(connection, "select count(*) from pgmq.q_quick") == 0
             assert value(connection, "select count(*) from sluice.dead_letter") == 0
+
+        # As after a failover, in which this one has become the copy of another.
+        server.stop("fast")
+        (server.data / "standby.signal").touch()
+        server.start()
+        said = shop.run("run", "shop:app", "--queues", "quick", "--no-maintenance", code=3).stderr
+        assert "the server is a standby, which takes no writes; connect to the primary" in said
     finally:
         server.stop("immediate")
 

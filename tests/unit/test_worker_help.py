@@ -11,7 +11,7 @@ from pgsluice.cli.maintain import maintain
 from pgsluice.cli.worker import check, run
 
 COMMANDS = {"run": run, "check": check, "maintain": maintain}
-UNITS = {"_s": "seconds", "_ms": "milliseconds"}
+UNITS = {"_s": "seconds", "_ms": "milliseconds", "_mb": "megabytes"}
 # What has no default, as it is on or off, or is explained with the option itself.
 WITHOUT_DEFAULT = {"dsn", "as_json", "once", "print_cron", "supervise", "until_empty"}
 

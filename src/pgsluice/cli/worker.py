@@ -64,6 +64,12 @@ def worker() -> None:
     "[default: as each handler says, 30]",
 )
 @click.option(
+    "--max-memory-mb",
+    type=_COUNT,
+    help='How much address space each process for handlers with execution="process" may use, megabytes.  '
+    "[default: no limit]",
+)
+@click.option(
     "--until-empty",
     is_flag=True,
     help="End when there is nothing more to handle: for batch jobs. What is delayed beyond --idle-s, or in the hands "

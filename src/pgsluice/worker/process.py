@@ -185,18 +185,12 @@ async def in_thread(step: Callable[[], Result]) -> Result:
     return await future
 
 
-def run_process(serving: Coroutine[Any, Any, int], shutdown: Shutdown) -> int:
+def run_process(serving: Coroutine[Any, Any, int]) -> int:
     """Run `serve` in a loop of its own, in a process that has nothing else to do.
 
     Returns:
         The exit code. What still hangs then ends with the process a moment later.
     """
-    # Whatever hangs: a handler that blocks the loop must not keep the process from ending.
-    shutdown.watch(
-        lambda: (
-            exit_after(_AT_ONCE_S + _EXIT_S, EXIT_LEFT) if shutdown.level is Level.AT_ONCE else None
-        )
-    )
     try:
         with asyncio.Runner() as runner:
             code = runner.run(serving)
@@ -206,6 +200,13 @@ def run_process(serving: Coroutine[Any, Any, int], shutdown: Shutdown) -> int:
         code = EXIT_ERROR
         exit_after(_EXIT_S, code)
     return code
+
+
+def end_at_once(shutdown: Shutdown) -> None:
+    """Let the process end soon after that is wanted, whatever hangs: a module in its import, a handler in the loop."""
+    shutdown.watch(
+        lambda: exit_after(_AT_ONCE_S + 1.0, EXIT_LEFT) if shutdown.level is Level.AT_ONCE else None
+    )
 
 
 def exit_after(seconds: float, code: int) -> None:

@@ -24,7 +24,7 @@ from pgsluice.worker.health import Health, HealthEndpoint, HealthFile
 from pgsluice.worker.loading import choose, load_app
 from pgsluice.worker.log_lines import secrets_of, set_up_logs
 from pgsluice.worker.maintainer import Maintainer
-from pgsluice.worker.process import EXIT_ERROR, Tell, run_process, serve
+from pgsluice.worker.process import EXIT_ERROR, Tell, end_at_once, run_process, serve
 from pgsluice.worker.shutdown import Shutdown
 from pgsluice.worker.supervisor import Superior, Supervisor
 
@@ -49,6 +49,7 @@ class Settings:
     concurrency: int | None
     prefetch: int | None
     lease_s: float | None
+    max_memory_mb: int | None
     until_empty: bool
     idle_s: float
     grace_s: float
@@ -133,6 +134,7 @@ class Service:
 
     def run(self) -> int:
         """Run until told to end; the exit code."""
+        end_at_once(self._shutdown)
         with self._signals, _faults_shown():
             try:
                 app = load_app(self._settings.app_name)
@@ -154,6 +156,7 @@ class Service:
                         concurrency=self._settings.concurrency,
                         prefetch=self._settings.prefetch,
                         lease_s=self._settings.lease_s,
+                        max_memory_mb=self._settings.max_memory_mb,
                     ),
                     conninfo=target.conninfo,
                     connection_options=connection_options,
@@ -167,8 +170,7 @@ class Service:
                         begin=lambda: begin(app, specs.values(), target),
                         tell=self._tell_all,
                         until_empty_s=self._settings.idle_s if self._settings.until_empty else None,
-                    ),
-                    self._shutdown,
+                    )
                 )
 
     def _tell_all(self, status: dict[str, Any]) -> None:
