@@ -104,6 +104,22 @@ def test_many_are_sent_at_once_all_or_none(app, queue_name, observer):
     ]
 
 
+def test_a_message_has_the_priority_that_is_said(app, queue_name, observer):
+    app.mail.send(Order(1), priority=1, headers={"h": 1})
+    app.mail.send_many([Order(2)], priority=3, keys=["a"])
+
+    assert [headers for _, headers in stored(observer, queue_name)] == [
+        {"h": 1, "x-pgmq-priority": 1},
+        {"x-pgmq-priority": 3, "x-pgmq-group": "a"},
+    ]
+    with pytest.raises(ArgumentError, match="priority is 0; use 1 to"):
+        app.mail.send(Order(1), priority=0)
+    with pytest.raises(ArgumentError, match="priority and the header 'x-pgmq-priority' differ"):
+        app.mail.send(Order(1), priority=1, headers={"x-pgmq-priority": 2})
+    with pytest.raises(ArgumentError, match="an event has no header 'x-pgmq-priority'"):
+        app.paid.send(Order(1), priority=1)
+
+
 def test_a_message_waits_as_long_as_is_said_or_until_a_time(app, queue_name, observer):
     app.mail.send(Order(1), delay_s=3600)
     app.mail.send(Order(2), at=datetime.now(UTC) + timedelta(hours=2))

@@ -43,7 +43,7 @@ from pgsluice.worker.middleware import Middleware, check_middleware
 from pgsluice.worker.retry import Retry
 from pgsluice.worker.schedules import ScheduleSpec
 from pgsluice.worker.sendable import Handler
-from pgsluice.worker.sending import Sending
+from pgsluice.worker.sending import Sending, prioritised
 from pgsluice.worker.sending_pools import SendingPools
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class App:
 
     Attributes:
         name: For people, and for the server's list of connections.
-        dsn: Where to send and to work; None: as the rule of all commands has it.
+        dsn: Where to send and to work; None: as the rule of all commands has it. It may be set later.
         handlers: Its handlers, by name.
         middlewares: What is called around each, the first outermost.
         schedules: What is sent again and again, by name.
@@ -127,7 +127,7 @@ class App:
         self.handlers: dict[str, HandlerSpec] = {}
         self.middlewares: list[Middleware] = []
         self.schedules: dict[str, ScheduleSpec] = {}
-        self._pools = SendingPools(dsn, f"pgsluice {name}")
+        self._pools = SendingPools(lambda: self.dsn, f"pgsluice {name}")
 
     def __repr__(self) -> str:
         return f"<App {self.name!r} with {len(self.handlers)} handlers>"
@@ -277,6 +277,7 @@ class App:
         starts_at: datetime | None = None,
         ends_at: datetime | None = None,
         key: str | None = None,
+        priority: int | None = None,
         headers: dict[str, Any] | None = None,
         event_type: str | None = None,
     ) -> None:
@@ -297,7 +298,7 @@ class App:
             jitter_s: Each slot is late by less than so many seconds, 0 or more, always the same for one slot.
             starts_at: No slot is before this time; with `every_s` it is the first one. None: from now on.
             ends_at: No slot is at this time or after it; None: it goes on for ever.
-            key: As for `Handler.send`, as are the next two.
+            key: As for `Handler.send`, as are the next three.
 
         Raises:
             ArgumentError: The name is taken, or there is not one of `cron` and `every_s`, or a number is out of range.
@@ -325,7 +326,9 @@ class App:
                 )
         self.schedules[name] = ScheduleSpec(
             name=name,
-            **handler.sending.scheduled(payload, key=key, headers=headers, event_type=event_type),
+            **handler.sending.scheduled(
+                payload, key=key, headers=prioritised(headers, priority), event_type=event_type
+            ),
             cron=cron,
             every_s=every_s,
             time_zone=time_zone,
