@@ -54,6 +54,8 @@ def slow_sync(payload: dict, context) -> None:
 async def quick(payload: dict) -> None:
     note(f"quick {payload['n']} {os.getpid()} {time.time()}")
     await asyncio.sleep(payload.get("takes_s", 0))
+    if "forward" in payload:
+        await quick.send_async({"n": payload["forward"]})
     if "bad" in payload:
         raise ValueError(payload["bad"])
 """
@@ -302,7 +304,7 @@ def test_logs_hold_no_payload_and_no_password_and_the_exit_code_tells_of_dead_le
     url = make_conninfo(shop.url, password=password)
     with database_18.connect() as connection:
         WorkQueue(connection).send_batch(
-            "quick", [{"n": 1, "bad": payload}, {"n": payload}, [payload], payload]
+            "quick", [{"n": 1, "bad": payload}, {"n": 2, "forward": payload}, [payload], payload]
         )
         done = shop.run(
             "run", "shop:app", "--until-empty", "--log-format", "json", "--log-level", "debug",
@@ -315,7 +317,7 @@ def test_logs_hold_no_payload_and_no_password_and_the_exit_code_tells_of_dead_le
     assert payload not in done.stdout + done.stderr
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert any("handler quick: message" in line["message"] for line in lines)
-    assert [line for line in lines if line.get("done") == 1 and line.get("dead") == 3]
+    assert [line for line in lines if line.get("done") == 2 and line.get("dead") == 3]
 
 
 def test_what_keeps_it_from_starting_is_one_line_and_an_exit_code(server_18, database_18, shop):

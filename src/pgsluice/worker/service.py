@@ -141,6 +141,9 @@ class Service:
                 specs = choose(app, self._settings.handlers, self._settings.queues)
                 target = target_of(app, self._settings.dsn)
                 _set_up_logs(self._settings, self._number, target)
+                if self._settings.dsn is not None:
+                    # What handlers send goes there too, also from the processes that some of them have.
+                    app.dsn = os.environ["PGSLUICE_DSN"] = self._settings.dsn
             except SluiceError as error:
                 _log.critical("%s", error)
                 return EXIT_ERROR
