@@ -215,6 +215,9 @@ def test_a_queue_whose_table_is_locked_is_given_up_for_now(database, orders):
         assert [(name, error) for name, _, _, error in fire(orders)] == [
             ("a", "canceling statement due to lock timeout"), ("b", None)
         ]  # fmt: skip
+    assert value(
+        orders, "select due_at - now() < '2 seconds' from sluice.schedule where name = 'a'"
+    )
 
 
 def test_a_slot_that_was_fired_is_passed_by_when_the_clock_is_set_back_and_the_times_change(orders):
