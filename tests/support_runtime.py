@@ -168,7 +168,7 @@ class MemorySource:
 
     async def wait(self, timeout_s: float) -> None:
         due = [message.visible_s for message in self.open]
-        rest_s = min([timeout_s, *(at_s - time.monotonic() for at_s in due)])
+        rest_s = min([timeout_s, *(at_s - time.monotonic() for at_s in due if at_s)])
         self.arrived.clear()
         if rest_s > 0:
             try:

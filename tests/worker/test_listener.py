@@ -20,10 +20,12 @@ from psycopg import conninfo
 from pgsluice import (
     AsyncListener,
     AsyncWorkQueue,
+    EventLog,
     Listener,
     ListenerState,
     Notifier,
     QueueWorker,
+    Ticker,
     WorkQueue,
 )
 from pgsluice.errors import ArgumentError
@@ -321,6 +323,9 @@ def test_behind_a_pooler_in_transaction_mode_it_says_so_once_and_who_waits_polls
         with handling(pool, queue_name, listener, poll_interval_s=0.05) as handled:
             WorkQueue(observer).send(queue_name, 1)
             wait_until(lambda: handled == [1], "the message to be handled", deadline_s=10)
+    said = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(said) == 1
+    assert said[0].startswith("listener: pooled: ")
 
 
 def test_it_stops_at_once_while_it_waits_while_it_connects_and_when_it_is_deaf(
@@ -382,3 +387,133 @@ def test_a_listener_that_was_not_started_lets_poll(queue_name):
 def test_a_time_that_cannot_be_is_refused(name, bad):
     with pytest.raises(ArgumentError, match=f"{name} is "):
         Listener("", **{name: bad})
+
+
+# Logs ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log_name(observer, queue_name):
+    observer.execute("select pgq.create_queue(%s)", [f"log_{queue_name}"])
+    return f"log_{queue_name}"
+
+
+@pytest.fixture
+def ticker(pool):
+    with running(Ticker(pool, period_max_s=0.1, heartbeat_s=HEARTBEAT_S)) as ticker:
+        yield ticker
+
+
+@contextlib.contextmanager
+def waiting_for_log(listener, log_name):
+    """As `waiting`, for a log."""
+    with listener.subscribe_log(log_name) as subscription:
+        assert subscription.wait(30)
+        wait_until(lambda: subscription.is_reliable, "the log's ticker to be heard of")
+        subscription.wait(0.01, stop_after(1))
+        yield subscription
+
+
+def test_an_event_wakes_those_who_wait_for_its_log_and_no_others(
+    worker_url, observer, queue_name, log_name, notifier, ticker
+):
+    other = f"{log_name}_other"
+    observer.execute("select pgq.create_queue(%s)", [other])
+    with (
+        listening(worker_url) as listener,
+        waiting_for_log(listener, log_name) as mine,
+        waiting_for_log(listener, other) as theirs,
+        waiting(listener, queue_name) as of_queue,
+    ):
+        EventLog(observer).insert_event(log_name, "t", "1")
+
+        assert mine.wait(30, stop_after(10))
+        assert not theirs.wait(30, stop_after(0.3))
+        assert not of_queue.wait(30, stop_after(0.3))
+
+
+def test_without_a_ticker_only_those_who_wait_for_logs_poll(
+    worker_url, observer, queue_name, log_name, notifier
+):
+    with (
+        listening(worker_url) as listener,
+        waiting(listener, queue_name) as of_queue,
+        listener.subscribe_log(log_name) as of_log,
+    ):
+        wait_until(lambda: listener.state is ListenerState.NO_TICKER, "it to find no ticker")
+        assert "pgsluice maintain" in listener.reason
+        of_log.wait(0.01, stop_after(1))
+        of_queue.wait(0.01, stop_after(0.3))
+
+        assert poll_of(of_log)
+        assert not of_queue.wait(0.01, stop_after(0.3)), "it need not poll"
+
+
+def test_when_the_ticker_goes_who_waits_for_a_log_polls_at_once(
+    worker_url, pool, log_name, notifier
+):
+    # A listener that would find it out by silence would take this long.
+    with (
+        running(Ticker(pool, heartbeat_s=HEARTBEAT_S)) as ticker,
+        listening(worker_url, heartbeat_s=30) as listener,
+        waiting_for_log(listener, log_name) as subscription,
+    ):
+        ticker.stop_now()
+
+        assert subscription.wait(0.01, stop_after(10)), "it is woken to poll"
+        assert listener.state is ListenerState.NO_TICKER
+        assert poll_of(subscription)
+
+
+def test_a_log_that_is_not_there_hinders_nobody_and_is_heard_of_when_it_is_made(
+    worker_url, observer, queue_name, log_name, ticker, caplog
+):
+    observer.execute(
+        "alter sequence sluice.notifier_turn restart"
+    )  # so that the listener asks again and again
+    missing = f"{log_name}_soon"
+    with (
+        listening(worker_url, ListenerState.NO_NOTIFIER) as listener,
+        listener.subscribe(queue_name),
+        waiting_for_log(listener, log_name),
+        listener.subscribe_log(missing) as subscription,
+    ):
+        wait_until(lambda: missing in caplog.text, "it to say so")
+        assert not subscription.is_reliable
+        observer.execute("select pgq.create_queue(%s)", [missing])
+
+        wait_until(lambda: subscription.is_reliable, "the log to be listened to")
+
+
+def test_a_notifier_that_stops_hands_over_and_is_missed_for_no_heartbeat(
+    worker_url, pool, observer, queue_name
+):
+    with (
+        running(Notifier(pool, heartbeat_s=HEARTBEAT_S)) as first,
+        listening(worker_url, heartbeat_s=30) as listener,
+        waiting(listener, queue_name) as subscription,
+    ):
+        wait_until(lambda: first.is_leader, "the first notifier to lead")
+        with running(Notifier(pool, heartbeat_s=HEARTBEAT_S)) as second:
+            assert not second.is_leader
+            first.stop_now()
+            assert subscription.wait(0.01, stop_after(10)), "it is woken to poll"
+
+            began = time.monotonic()
+            wait_until(lambda: subscription.is_reliable, "the second notifier to lead", 5)
+            assert second.is_leader
+            assert time.monotonic() - began < 3
+
+
+def test_it_connects_and_trusts_at_once_when_the_server_answers_and_a_notifier_is_at_work(
+    worker_url, pool, queue_name
+):
+    with running(Notifier(pool, heartbeat_s=600)) as notifier:
+        wait_until(lambda: notifier.is_leader, "the notifier to lead")
+        began = time.monotonic()
+        with (
+            listening(worker_url, heartbeat_s=60) as listener,
+            waiting(listener, queue_name) as one,
+        ):
+            wait_until(lambda: one.is_reliable, "it to listen")
+            assert time.monotonic() - began < 10, "no sign of life has come since"

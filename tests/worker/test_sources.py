@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 
+import psycopg
 import pytest
-from psycopg_pool import AsyncConnectionPool
 
 from pgsluice import EventLog, WorkQueue
 from pgsluice.client._async.runner import AsyncRunner
@@ -19,32 +17,15 @@ from pgsluice.errors import (
     QueueNotFoundError,
 )
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
-from pgsluice.worker.handler import Execution, GroupRoute, HandlerSpec, QueueRoute
+from pgsluice.worker.handler import GroupRoute, QueueRoute
 from pgsluice.worker.retry import Retry
 from pgsluice.worker.runtime.delivery import Failure, Settlement
 from pgsluice.worker.runtime.group_source import GroupSource
 from pgsluice.worker.runtime.sources import make_feeds, make_source
 from support import rows, value
+from support_sources import pool_of, spec
 
 FAILURE = Failure("ValueError", "no such customer", "the trace")
-
-
-def spec(route, name="handler", **fields):
-    return HandlerSpec(
-        name=name,
-        function=print,
-        route=route,
-        decode=lambda payload: payload,
-        takes_context=False,
-        execution=Execution.LOOP,
-        **fields,
-    )
-
-
-@contextlib.asynccontextmanager
-async def pool_of(url) -> AsyncIterator[AsyncConnectionPool]:
-    async with AsyncConnectionPool(url, min_size=1, max_size=3) as pool:
-        yield pool
 
 
 def with_source(url, work, route, *, prepared=True, **fields):
@@ -282,7 +263,7 @@ def test_settling_is_part_of_the_transaction_it_runs_in(worker_url, on_queue, ob
     async def work(source):
         kept, back, lost = await source.claim(3, 30)
         observer.execute(f"update pgmq.q_{queue_name} set read_ct = 9 where message = '\"lost\"'")
-        async with pool_of(worker_url) as pool, pool.connection() as connection:
+        async with await psycopg.AsyncConnection.connect(worker_url) as connection:
             runner = AsyncRunner(connection)
             said = [await runner.run(source.settling(Settlement(kept, Done())))]
             await connection.commit()

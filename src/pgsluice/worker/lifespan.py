@@ -17,7 +17,8 @@ from pgsluice.worker.loading import choose
 from pgsluice.worker.maintainer import Maintainer
 from pgsluice.worker.pause import next_delay_s
 from pgsluice.worker.process import in_thread
-from pgsluice.worker.worker import Worker, WorkerOptions, WorkerStatus
+from pgsluice.worker.runtime.status import WorkerStatus
+from pgsluice.worker.worker import Worker, WorkerOptions
 
 if TYPE_CHECKING:
     from pgsluice.worker.app import App

@@ -30,8 +30,9 @@ _REFRESH_S = 1.0
 # While messages arrive the rounds follow each other more closely: for so long after one was announced, and so closely.
 _BUSY_S = 1.0
 _BUSY_INTERVAL_S = 0.0025
-# But they take no more of the time than this share of it.
+# But they take no more of the time than this share of it, else and then.
 _COST_SHARE = 0.1
+_BUSY_COST_SHARE = 0.5
 # A statement locks every relation that it looks at until it ends, and the server's table of locks is for all: by
 # default it has room for 6,400. A queue has a sequence, or a table with its indexes.
 _PULSES_AT_ONCE = 500
@@ -60,8 +61,8 @@ class Notifier:
             pool: Gives one connection at a time, of a role that may read the queues (`sluice_reader`).
             poll_interval_s: Seconds between two rounds while nothing arrives, more than 0: for so long, at most, a
                 message waits for its announcement. While messages arrive there is a round every 2.5 ms, and one at the
-                very moment when a delay or a claim ends. Rounds take a tenth of the time at most: one over a thousand
-                quiet queues takes the server about 5 ms, and so there are 20 in a second.
+                very moment when a delay or a claim ends. Rounds take a tenth of the time at most, and then half of it:
+                one over a thousand quiet queues takes the server about 5 ms, and so there are 20 in a second.
             heartbeat_s: Seconds between two signs of life, more than 0. Not more than the `heartbeat_s` of the
                 listeners: those who hear none poll.
         """
@@ -184,12 +185,12 @@ class Notifier:
 
     def _rest_s(self, began_s: float, now_s: float) -> float:
         """How long to wait after a round, seconds."""
-        interval_s = self._poll_interval_s
+        interval_s, share = self._poll_interval_s, _COST_SHARE
         if now_s < self._busy_until_s:
-            interval_s = min(interval_s, _BUSY_INTERVAL_S)
+            interval_s, share = min(interval_s, _BUSY_INTERVAL_S), _BUSY_COST_SHARE
         if self._due_in_s > 0:  # what is overdue is being claimed right now, or locked
             interval_s = min(interval_s, self._due_in_s)
-        return max(began_s + interval_s - now_s, (now_s - began_s) * (1 / _COST_SHARE - 1))
+        return max(began_s + interval_s - now_s, (now_s - began_s) * (1 / share - 1))
 
     def _step_down(self) -> None:
         """Forget what was announced: should this one lead again, all that is there is new to it."""

@@ -1,4 +1,4 @@
-"""What delete, archive, extend and release of several claims have in common."""
+"""What delete, archive, extend and release of several claims have in common; and _require_claims."""
 
 import psycopg
 import pytest

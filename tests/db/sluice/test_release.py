@@ -1,3 +1,5 @@
+import pytest
+
 from support import rows, value
 
 
@@ -26,3 +28,21 @@ def test_several_messages_are_given_back_at_once(connection, claimed):
     assert outcomes == [(2, "done"), (1, "done")]
     again = rows(connection, "select msg_id, read_ct from pgmq.read('orders', 30, 9)")
     assert again == [(1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        "select sluice.release('orders', 1, 1, %s)",
+        "select sluice.release('orders', array[1], array[1], %s)",
+    ],
+)
+def test_who_waits_is_with_nobody_and_so_was_read_by_nobody(connection, claimed, release):
+    """What tells a message that waits from one in flight; given back at once it stays as it is."""
+    state = "select state, last_read_at is null from sluice.peek('orders')"
+    assert rows(connection, state) == [("in flight", False)]
+
+    connection.execute(release, (0,))
+    assert rows(connection, state) == [("visible", False)]
+    connection.execute(release, (60,))
+    assert rows(connection, state) == [("delayed", True)]

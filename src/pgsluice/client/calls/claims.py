@@ -10,18 +10,6 @@ from pgsluice.client.calls.call import Call, record, scalar
 from pgsluice.client.records import ClaimOutcome, Message
 
 
-def claim_messages(queue_name: str, vt: int, qty: int, worker: str | None) -> Call[list[Message]]:
-    sql: LiteralString = (
-        "select * from sluice.claim_messages(%s::text, %s::integer, %s::integer, %s::text)"
-    )
-    alone: LiteralString = (
-        "select message.* from pg_catalog.set_config('synchronous_commit', 'off', true), "
-        "sluice.claim_messages(%s::text, %s::integer, %s::integer, %s::text) as message"
-    )
-    parameters = (queue_name, whole(vt, "vt", 0), whole(qty, "qty", 1), worker)
-    return Call(sql, parameters, record(Message), queue_name, own_transaction_sql=alone)
-
-
 def delete(queue_name: str, messages: Sequence[Message]) -> Call[list[ClaimOutcome]]:
     sql: LiteralString = "select * from sluice.delete(%s::text, %s::bigint[], %s::integer[])"
     return _settle(sql, queue_name, messages)

@@ -112,7 +112,7 @@ class Connections:
         with self._lock:
             sync, self._sync = self._sync, None
         if sync is not None:
-            sync.close(timeout=0)  # a thread that hangs keeps its connection
+            await asyncio.to_thread(sync.close)  # a thread that hangs keeps its connection
 
     def lend(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
         """A connection for an `async def` handler; committed at the end, rolled back after an exception."""

@@ -8,16 +8,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from pgsluice.errors import PayloadError
+from pgsluice.errors import ConfigurationError, LeaseLostError, PayloadError
 from pgsluice.worker.answer import Done
 from pgsluice.worker.handler import Execution, HandlerSpec, Mode
 from pgsluice.worker.middleware import HandlerCall, Middleware, around
 from pgsluice.worker.runtime.connections import Connections
-from pgsluice.worker.runtime.context import Context, SyncContext
+from pgsluice.worker.runtime.context import Context, Known, SyncContext
 from pgsluice.worker.runtime.delivery import Delivery
 from pgsluice.worker.runtime.ending import (
     ACKNOWLEDGED,
     LOST,
+    NOT_NOW,
     Ending,
     ending_of_error,
     ending_of_payload,
@@ -78,7 +79,7 @@ class Executor:
             ConfigurationError: A process of its own does not find it.
         """
         if spec.execution is Execution.PROCESS:
-            await self._processes.prepare(spec)
+            await self._processes.make_ready(spec)
 
     async def close(self) -> None:
         """End the processes, and the threads that are idle."""
@@ -92,13 +93,15 @@ class Executor:
 
     async def handle(self, spec: HandlerSpec, context: AnyContext) -> Ending:
         """Call a handler for one message."""
+        if not await self._is_ready(spec):
+            return NOT_NOW
         try:
             payload = context.delivery.payload
             if spec.execution is not Execution.PROCESS:  # there it is decoded there
                 payload = spec.decode(payload)
         except PayloadError as error:
             return ending_of_payload(error)
-        except Exception as error:  # noqa: BLE001 - of the user's type; it is this message's failure
+        except Exception as error:  # noqa: BLE001 - of the user's module; it is this message's failure
             return ending_of_error(spec, error)
         result = await self._attempt(spec, payload, context)
         if context.is_acknowledged:
@@ -109,9 +112,7 @@ class Executor:
                 )
             return ACKNOWLEDGED
         if isinstance(result, Ending):
-            # Its own transaction found the claim to be over.
-            is_lost = context.lost.is_set() and not isinstance(result.answer, Done)
-            return LOST if is_lost else result
+            return result
         return ending_of_result(result)
 
     async def handle_batch(self, spec: HandlerSpec, contexts: Sequence[AnyContext]) -> list[Ending]:
@@ -119,6 +120,8 @@ class Executor:
         endings: dict[int, Ending] = {}
         payloads: list[Any] = []
         called: list[AnyContext] = []
+        if not await self._is_ready(spec):
+            return [NOT_NOW] * len(contexts)
         for position, context in enumerate(contexts):
             try:
                 payload = context.delivery.payload
@@ -140,6 +143,17 @@ class Executor:
                     endings[position] = ACKNOWLEDGED if context.is_acknowledged else ending
         return [endings[position] for position in range(len(contexts))]
 
+    async def _is_ready(self, spec: HandlerSpec) -> bool:
+        """Whether there is a place where a handler runs. Its start is no part of the handler's time or fault."""
+        if spec.execution is not Execution.PROCESS:
+            return True
+        try:
+            await self._processes.make_ready(spec)
+        except ConfigurationError as error:
+            _log.error("%s", error)
+            return False
+        return True
+
     async def _attempt(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
         """What the handler returned; an Ending for what it raised."""
         call = self._calls.get(spec.name) or self._bind(spec)
@@ -158,6 +172,8 @@ class Executor:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise  # by the worker
+            if isinstance(error, LeaseLostError) and _is_lost(context):
+                return LOST  # as its own transaction, or its heartbeat, found
             if limit is not None and limit.expired() and isinstance(error, TimeoutError):
                 return ending_of_timeout(spec)
             return ending_of_error(spec, error)
@@ -178,7 +194,7 @@ class Executor:
         try:
             result, error = await self.threads.run(function, payload, context)
         except asyncio.CancelledError:
-            for each in context if isinstance(context, list) else [context]:
+            for each in [context] if isinstance(context, SyncContext) else context:
                 each.abandon()
             raise
         if error is not None:
@@ -186,9 +202,15 @@ class Executor:
         return result
 
     async def _in_process(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
-        contexts = context if isinstance(context, list) else [context]
-        payloads = payload if isinstance(context, list) else [payload]
+        is_one = isinstance(context, Known)
+        contexts = [context] if is_one else context
+        payloads = [payload] if is_one else payload
         return await self._processes.run(Job.of(spec, payloads, contexts))
+
+
+def _is_lost(context: Any) -> bool:
+    """Whether a call's claim is known to be over; of a batch only one may be, and the call fails for the others."""
+    return isinstance(context, Known) and context.lost.is_set()
 
 
 def _async_function(spec: HandlerSpec) -> HandlerCall:

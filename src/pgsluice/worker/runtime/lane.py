@@ -167,8 +167,7 @@ class Lane:
             if self._claiming is not None:
                 self._claiming.cancel()
             for run in [run for track in self._tracks for run in track.runs]:
-                if run.task is not None:
-                    run.task.cancel()
+                run.cancel()
 
     async def run(self) -> None:
         """Work until `stop`."""
@@ -320,7 +319,10 @@ class Lane:
         began_s = time.monotonic()
         spec = run.track.spec
         endings: Sequence[Ending]
+        run.is_begun = True
         try:
+            if run.is_cancelled:
+                raise asyncio.CancelledError  # noqa: TRY301 - as if it had come later
             if spec.batch is None:
                 endings = [await self._executor.handle(spec, run.contexts[0])]
             else:
@@ -371,6 +373,8 @@ class Lane:
                 track.count(each, None if failure is None else failure.error_type)
             if each.delivery.key is not None:
                 self._next_of_key(each.delivery)
+            if each.result in ("retry", "released"):
+                self._nudge.set()  # the source is to look anew when something is due
         self._changed.set()
 
     def _next_of_key(self, delivery: Delivery) -> None:
@@ -425,8 +429,7 @@ class Lane:
         )
         if len(run.lost) < len(run.contexts) or run.track.spec.execution is Execution.THREAD:
             return
-        if run.task is not None:
-            run.task.cancel()
+        run.cancel()
 
     def _forget(self, delivery: Delivery) -> None:
         """Count a message as lost, and say no more of it."""

@@ -23,15 +23,27 @@ _TIMER_S = 0.001
 
 
 class Run:
-    """One call of a handler, with its messages."""
+    """One call of a handler, with its messages.
 
-    __slots__ = ("contexts", "lost", "task", "track")
+    Attributes:
+        lost: Messages whose claim is over.
+        is_cancelled: Whether the lane cancelled it.
+    """
+
+    __slots__ = ("contexts", "is_begun", "is_cancelled", "lost", "task", "track")
 
     def __init__(self, track: Track, contexts: Sequence[AnyContext]) -> None:
         self.track = track
         self.contexts = contexts
         self.task: asyncio.Task[None] | None = None
         self.lost: set[Delivery] = set()
+        self.is_begun = self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Cancel it. A task that has not begun is not: it would end without a word; it looks itself when it begins."""
+        self.is_cancelled = True
+        if self.is_begun and self.task is not None:
+            self.task.cancel()
 
 
 class Track:

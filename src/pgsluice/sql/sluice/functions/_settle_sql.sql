@@ -9,7 +9,7 @@
  * The effect is a list of common table expressions, the last one named settled and returning msg_id; it changes the
  * messages whose msg_id is in current. %1$I in it is the queue's table and %2$I its archive; $1 and $2 are the claims.
  *
- * Calls: pgmq.format_table_name.
+ * Calls: pgmq.format_table_name, sluice._require_claims.
  */
 create or replace function sluice._settle_sql(queue_name text, msg_ids bigint[], read_cts integer[], effect text)
 returns text
@@ -17,15 +17,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if coalesce(cardinality(msg_ids), 0) <> coalesce(cardinality(read_cts), 0) then
-        raise exception using
-            errcode = 'invalid_parameter_value',
-            message = format(
-                'read_cts array length (%s) must match msg_ids array length (%s)',
-                coalesce(cardinality(read_cts), 0), coalesce(cardinality(msg_ids), 0)
-            ),
-            hint = 'give the read_ct that each claim returned: with msg_id it names the claim';
-    end if;
+    perform sluice._require_claims(msg_ids, read_cts);
     return format(
         'with claim as materialized (
             select * from unnest($1, $2) with ordinality as c (msg_id, read_ct, position)

@@ -2,7 +2,7 @@
  * Said of claims before their handlers start, and committed: so a message that kills its process is dead after as many starts as
  * it may have attempts. The first claim of a message need not be said (README.md).
  *
- * Calls: sluice.lock_messages, sluice._attempt_sql, sluice._retry_settings. Writes: sluice.attempt; what is dead: the queue,
+ * Calls: sluice._tried_messages, sluice._settle_tried, sluice._retry_settings. Writes: sluice.attempt; what is dead: the queue,
  * sluice.dead_letter.
  */
 create or replace function sluice.begin_attempts(
@@ -13,49 +13,45 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_attempts_max integer := (
-        sluice._retry_settings(queue_name, jsonb_build_object('max_attempts', begin_attempts.max_attempts))
-    ).max_attempts;
-    v_outcomes text[];
-begin
-    v_outcomes := array(
-        select case l.outcome when 'done' then 'done' else 'lost' end
-        from sluice.lock_messages(queue_name, msg_ids, read_cts) with ordinality as l (msg_id, outcome, position)
-        order by l.position
+    v_policy sluice.retry_policy := sluice._retry_settings(
+        queue_name, jsonb_build_object('max_attempts', begin_attempts.max_attempts)
     );
-    return query execute sluice._attempt_sql(
-        queue_name,
-        -- Begun and not a word since: the process has died, or its claim lapsed while it ran.
-        'select message.msg_id, verdict.outcome,
-            case verdict.outcome
-                when ''begun'' then message.counted + 1
-                when ''dead'' then message.counted
-            end as attempts,
-            case when verdict.outcome = ''begun'' and message.said is null then ''begun'' end as note,
-            null::timestamptz as visible_at,
-            case
-                when message.state = ''begun'' then ''delivered too often without an answer''
-                else ''too many attempts''
-            end as reason,
-            message.error_type, message.error, message.trace,
-            case when verdict.outcome = ''dead'' then message.worker else $6 end as worker,
-            coalesce(message.first_failed_at, unanswered.at) as first_failed_at,
-            coalesce(unanswered.at, message.last_failed_at) as last_failed_at
-        from message
-        cross join lateral (
-            select case
-                when message.said = ''begun'' then ''begun''
-                when message.said is not null then ''lost''
-                when message.counted < $5 then ''begun''
-                else ''dead''
-            end
-        ) as verdict (outcome)
-        cross join lateral (
-            select case when message.state = ''begun'' then message.claimed_at end
-        ) as unanswered (at)',
-        'claim.msg_id, judged.attempts, coalesce(judged.outcome, claim.outcome)'
-    )
-    using msg_ids, v_outcomes, null::integer[], queue_name, v_attempts_max, worker;
+    v_message sluice.tried_message;
+    v_tried sluice.tried_message[];
+begin
+    for v_message in
+        select t.* from sluice._tried_messages(queue_name, msg_ids, read_cts, v_policy.max_attempts) as t
+    loop
+        if v_message.outcome <> 'done' or (v_message.is_noted and v_message.noted_state <> 'begun') then
+            v_message.outcome := 'lost';
+            v_message.attempts := null;
+        elsif v_message.is_noted then
+            v_message.outcome := 'begun';
+            v_message.attempts := v_message.attempts + 1;
+        else
+            if v_message.noted_state = 'begun' then
+                -- And not a word since: the process has died, or its claim lapsed while it ran.
+                v_message.first_failed_at := coalesce(v_message.first_failed_at, v_message.noted_claimed_at);
+                v_message.last_failed_at := v_message.noted_claimed_at;
+            end if;
+            if v_message.attempts < v_policy.max_attempts then
+                v_message.outcome := 'begun';
+                v_message.attempts := v_message.attempts + 1;
+                v_message.note := 'begun';
+                v_message.worker := worker;
+            else
+                v_message.outcome := 'dead';
+                v_message.note := 'dead';
+                v_message.reason := case v_message.noted_state
+                    when 'begun' then 'delivered too often without an answer'
+                    else 'too many attempts'
+                end;
+            end if;
+        end if;
+        v_tried := v_tried || v_message;
+    end loop;
+    perform sluice._settle_tried(queue_name, v_tried);
+    return query select t.msg_id, t.attempts, t.outcome from unnest(v_tried) as t;
 end;
 $$;
 

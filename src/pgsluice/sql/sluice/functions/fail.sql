@@ -5,7 +5,7 @@
  * Said again, because the reply was lost, it changes nothing and says what was done, as long as nobody has claimed the message
  * since, or redriven its dead letter.
  *
- * Calls: sluice.lock_messages, sluice._attempt_sql, sluice._retry_settings, sluice._backoff. Writes: the queue, sluice.attempt,
+ * Calls: sluice._tried_messages, sluice._settle_tried, sluice._retry_settings, sluice._backoff. Writes: the queue, sluice.attempt,
  * sluice.dead_letter.
  */
 create or replace function sluice.fail(queue_name text, failures jsonb, worker text default null, policy jsonb default null)
@@ -15,68 +15,81 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_policy sluice.retry_policy := sluice._retry_settings(queue_name, policy);
+    v_now constant timestamptz := clock_timestamp();
     v_msg_ids bigint[];
     v_read_cts integer[];
-    v_outcomes text[];
-    v_attempts integer[];
+    v_failure record;
+    v_message sluice.tried_message;
+    v_tried sluice.tried_message[];
 begin
     select array_agg(f.msg_id order by f.position), array_agg(f.read_ct order by f.position)
     into v_msg_ids, v_read_cts
     from rows from (jsonb_to_recordset(failures) as (msg_id bigint, read_ct integer))
         with ordinality as f (msg_id, read_ct, position);
 
-    select array_agg(coalesce(dead.outcome, l.outcome) order by l.position), array_agg(dead.attempts order by l.position)
-    into v_outcomes, v_attempts
-    from sluice.lock_messages(queue_name, v_msg_ids, v_read_cts) with ordinality as l (msg_id, outcome, position)
-    left join lateral (
-        select 'dead' as outcome, d.attempts
-        from sluice.dead_letter as d
-        where l.outcome = 'gone'
-          and lower(d.queue_name) = lower(fail.queue_name)
-          and d.msg_id = l.msg_id
-          and d.read_ct = v_read_cts[l.position]
-        order by d.dead_letter_id desc
-        limit 1
-    ) as dead on true;
-
-    return query execute sluice._attempt_sql(
-        queue_name,
-        'select message.msg_id, verdict.outcome,
-            case when verdict.outcome <> ''stale'' then message.counted + 1 end as attempts,
-            case when verdict.outcome = ''retry'' and message.said is distinct from ''failed'' then ''failed'' end as note,
-            case
-                when verdict.outcome = ''retry'' and message.said is distinct from ''failed'' then clock_timestamp() + coalesce(
-                    make_interval(secs => failure.delay),
-                    sluice._backoff($8, $9, $10, $11, message.counted + 1)
-                )
-            end as visible_at,
-            case when failure.reject then coalesce(failure.reason, ''rejected'') else ''too many attempts'' end as reason,
-            failure.error_type,
-            coalesce(failure.error, case when failure.reject is not true then failure.reason end) as error,
-            failure.trace, $6 as worker,
-            coalesce(message.first_failed_at, clock_timestamp()) as first_failed_at,
-            clock_timestamp() as last_failed_at
-        from message
-        join (
-            select distinct on (f.msg_id, f.read_ct) f.*
-            from jsonb_to_recordset($7) as f (
-                msg_id bigint, read_ct integer, delay double precision, reject boolean,
-                reason text, error_type text, error text, trace text
-            )
-            order by f.msg_id, f.read_ct
-        ) as failure on failure.msg_id = message.msg_id and failure.read_ct = message.read_ct
-        cross join lateral (
-            select case
-                when message.said = ''handed back'' then ''stale''
-                when message.said = ''failed'' then ''retry''
-                when failure.reject or message.counted + 1 >= $5 then ''dead''
-                else ''retry''
-            end
-        ) as verdict (outcome)',
-        'claim.msg_id, coalesce(judged.outcome, claim.outcome), coalesce(judged.attempts, claim.attempt)'
-    )
-    using v_msg_ids, v_outcomes, v_attempts, queue_name, v_policy.max_attempts, worker,
-        failures, v_policy.backoff, v_policy.backoff_base, v_policy.backoff_max, v_policy.backoff_jitter;
+    v_tried := array(
+        select t from sluice._tried_messages(queue_name, v_msg_ids, v_read_cts, v_policy.max_attempts) as t order by t.position
+    );
+    for v_failure in
+        select f.*
+        from rows from (jsonb_to_recordset(failures) as (
+            read_ct integer, delay double precision, reject boolean, reason text, error_type text, error text, trace text
+        )) with ordinality as f (read_ct, delay, is_rejected, reason, error_type, error, trace, position)
+        order by f.position
+    loop
+        v_message := v_tried[v_failure.position];
+        if v_message.outcome = 'gone' then
+            v_message.attempts := null;
+            select 'dead', d.attempts
+            into v_message.outcome, v_message.attempts
+            from sluice.dead_letter as d
+            where lower(d.queue_name) = lower(fail.queue_name)
+              and d.msg_id = v_message.msg_id
+              and d.read_ct = v_failure.read_ct
+            order by d.dead_letter_id desc
+            limit 1;
+            v_message.outcome := coalesce(v_message.outcome, 'gone');
+        elsif v_message.outcome = 'stale' or (v_message.is_noted and v_message.noted_state = 'handed back') then
+            v_message.outcome := 'stale';
+            v_message.attempts := null;
+        elsif v_message.is_noted and v_message.noted_state = 'failed' then
+            v_message.outcome := 'retry';
+            v_message.attempts := v_message.attempts + 1;
+        else
+            v_message.attempts := v_message.attempts + 1;
+            v_message.first_failed_at := coalesce(v_message.first_failed_at, v_now);
+            v_message.last_failed_at := v_now;
+            v_message.error_type := v_failure.error_type;
+            v_message.error := v_failure.error;
+            v_message.trace := v_failure.trace;
+            v_message.worker := worker;
+            if v_failure.is_rejected then
+                v_message.outcome := 'dead';
+                v_message.note := 'dead';
+                v_message.reason := coalesce(v_failure.reason, 'rejected');
+            else
+                v_message.error := coalesce(v_failure.error, v_failure.reason);
+                if v_message.attempts >= v_policy.max_attempts then
+                    v_message.outcome := 'dead';
+                    v_message.note := 'dead';
+                    v_message.reason := 'too many attempts';
+                else
+                    v_message.outcome := 'retry';
+                    v_message.note := 'failed';
+                    v_message.visible_at := v_now + coalesce(
+                        make_interval(secs => v_failure.delay),
+                        sluice._backoff(
+                            v_policy.backoff, v_policy.backoff_base, v_policy.backoff_max, v_policy.backoff_jitter,
+                            v_message.attempts
+                        )
+                    );
+                end if;
+            end if;
+        end if;
+        v_tried[v_failure.position] := v_message;
+    end loop;
+    perform sluice._settle_tried(queue_name, v_tried);
+    return query select t.msg_id, t.outcome, t.attempts from unnest(v_tried) as t;
 end;
 $$;
 

@@ -2,7 +2,7 @@
  * read_ct stays: it is the fence. So that the claim does not count, it is noted where it would: if its start was noted, or if it
  * is the first one, which counts without a note.
  *
- * Calls: sluice.lock_messages, sluice._attempt_sql. Writes: the queue, sluice.attempt.
+ * Calls: sluice._tried_messages, sluice._settle_tried. Writes: the queue, sluice.attempt.
  */
 create or replace function sluice.hand_back(
     queue_name text, msg_ids bigint[], read_cts integer[], delay double precision default 0
@@ -12,31 +12,26 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_outcomes text[];
+    v_visible_at timestamptz := clock_timestamp() + make_interval(secs => delay);
+    v_message sluice.tried_message;
+    v_tried sluice.tried_message[];
 begin
-    v_outcomes := array(
-        select l.outcome
-        from sluice.lock_messages(queue_name, msg_ids, read_cts) with ordinality as l (msg_id, outcome, position)
-        order by l.position
-    );
-    return query execute sluice._attempt_sql(
-        queue_name,
-        -- One that has failed is settled, and its pause stays.
-        'select message.msg_id,
-            case when message.said = ''failed'' then ''stale'' else ''done'' end as outcome,
-            message.counted as attempts,
-            case
-                when message.said = ''begun'' or (message.said is null and message.read_ct <= 1) then ''handed back''
-            end as note,
-            case when coalesce(message.said, ''begun'') = ''begun'' then $7 end as visible_at,
-            null as reason,
-            message.error_type, message.error, message.trace, message.worker,
-            message.first_failed_at, message.last_failed_at
-        from message',
-        'claim.msg_id, coalesce(judged.outcome, claim.outcome)'
-    )
-    using msg_ids, v_outcomes, null::integer[], queue_name, null::integer, null::text,
-        clock_timestamp() + make_interval(secs => delay);
+    for v_message in
+        select t.* from sluice._tried_messages(queue_name, msg_ids, read_cts, null) as t
+    loop
+        if v_message.outcome = 'done' and v_message.is_noted and v_message.noted_state = 'failed' then
+            v_message.outcome := 'stale'; -- settled, and its pause stays
+        elsif v_message.outcome = 'done' and v_message.is_noted and v_message.noted_state = 'begun' then
+            v_message.note := 'handed back';
+            v_message.visible_at := v_visible_at;
+        elsif v_message.outcome = 'done' and not v_message.is_noted then
+            v_message.note := case when v_message.read_ct <= 1 then 'handed back' end;
+            v_message.visible_at := v_visible_at;
+        end if;
+        v_tried := v_tried || v_message;
+    end loop;
+    perform sluice._settle_tried(queue_name, v_tried);
+    return query select t.msg_id, t.outcome from unnest(v_tried) as t;
 end;
 $$;
 

@@ -2,9 +2,6 @@
  * For who handles a message in the transaction that acknowledges it: while the row is locked every reader passes it by, also
  * when the time of the claim is over, so nothing has to be extended; and when the session dies the lock is gone with it.
  *
- * It is also the first step of what counts attempts: those lock first, and read what is noted by a statement of its own, whose
- * snapshot is taken when the locks are there.
- *
  * Calls: sluice._settle_sql.
  */
 create or replace function sluice.lock_messages(queue_name text, msg_ids bigint[], read_cts integer[])

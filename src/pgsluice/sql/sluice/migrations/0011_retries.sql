@@ -46,6 +46,29 @@ create index attempt_check_at_idx on sluice.attempt (check_at);
 
 grant select, insert, update, delete on sluice.attempt to sluice_reader, sluice_admin;
 
+-- A claimed message, what is noted of it, and what is to become of it. Functions pass it on; no table has it.
+create type sluice.tried_message as (
+    position bigint,
+    msg_id bigint,
+    read_ct integer,
+    enqueued_at timestamptz,
+    claimed_at timestamptz,
+    noted_state text,
+    noted_claimed_at timestamptz,
+    is_noted boolean,
+    attempts integer,
+    first_failed_at timestamptz,
+    last_failed_at timestamptz,
+    error_type text,
+    error text,
+    trace text,
+    worker text,
+    outcome text,
+    note text,
+    visible_at timestamptz,
+    reason text
+);
+
 alter table sluice.dead_letter
     add column attempts integer,
     add column first_failed_at timestamptz,
@@ -53,5 +76,9 @@ alter table sluice.dead_letter
     add column trace text,
     add column worker text;
 comment on column sluice.dead_letter.attempts is 'How often it was tried; null: nobody counted.';
+-- They have more to filter by. A call of before finds the new ones, with their defaults.
+drop function if exists sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz);
+drop function if exists sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz);
+drop function if exists sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz);
 -- The oldest of a queue are purged first.
 create index dead_letter_time_idx on sluice.dead_letter (lower(queue_name), dead_at);

@@ -1,0 +1,253 @@
+"""Eight sessions that claim at once from a queue with limits: never one too many, never one too few; and bugs that this finds."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from support import replace_in, rows, value, wait_for_lock
+
+SESSIONS = 8
+LIMIT = 5
+KEYS = 4
+KEY_LIMIT = 2
+RATE = 25
+ENDINGS = (
+    "select sluice.delete('q', %s, %s)",
+    "select sluice.archive('q', %s, %s)",
+    "select sluice.reject('q', %s, %s, 'bad')",
+    "select sluice.release('q', %s, %s, 600)",
+    "select sluice.release('q', %s, %s)",
+    # Its worker died, and its time is over.
+    "update pgmq.q_q set vt = clock_timestamp() where msg_id = %s and read_ct = %s",
+)
+
+
+@pytest.fixture
+def sessions(database_18):
+    """Eight sessions, and the queue `q` with 2,000 messages of four keys, some of them delayed."""
+    with database_18.connect() as connection:
+        connection.execute("select pgmq.create('q')")
+        connection.execute(
+            "insert into pgmq.q_q (vt, message, headers) "
+            "select now() + case when n %% 10 = 0 then interval '1 hour' else '0' end, '1', "
+            "jsonb_build_object('x-pgmq-group', n %% %s) from generate_series(1, 2000) as n",
+            (KEYS,),
+        )
+    opened = [database_18.connect() for _ in range(SESSIONS)]
+    yield opened
+    for session in opened:
+        session.close()
+
+
+@pytest.fixture
+def pool():
+    with ThreadPoolExecutor(SESSIONS) as pool:
+        yield pool
+
+
+def claim_at_once(sessions, pool, quantities):
+    """What each session got: (msg_id, read_ct, key)."""
+    barrier = threading.Barrier(SESSIONS)
+
+    def claim(session: psycopg.Connection, qty: int) -> list[tuple]:
+        barrier.wait(30)
+        query = "select msg_id, read_ct, headers ->> 'x-pgmq-group' from sluice.claim_messages('q', 600, %s)"
+        return rows(session, query, qty)
+
+    return list(itertools.chain.from_iterable(pool.map(claim, sessions, quantities)))
+
+
+def settle(sessions, claims, generator):
+    for session, (msg_id, read_ct, _key) in zip(itertools.cycle(sessions), claims, strict=False):
+        session.execute(generator.choice(ENDINGS), (msg_id, read_ct))
+
+
+def check_fleet(sessions, pool, rounds):
+    """Each round all claim at once; what is not settled of the rounds before keeps its places."""
+    generator = random.Random(1)
+    held: list[tuple] = []
+    for _ in range(rounds):
+        asked = [generator.randint(1, 3) for _ in sessions]
+        held += claim_at_once(sessions, pool, asked)
+        assert len(held) == LIMIT
+        generator.shuffle(held)
+        ended = generator.randint(1, LIMIT)
+        settle(sessions, held[:ended], generator)
+        held = held[ended:]
+
+
+def check_keys(sessions, pool, rounds):
+    generator = random.Random(2)
+    for _ in range(rounds):
+        claims = claim_at_once(sessions, pool, [generator.randint(1, 9) for _ in sessions])
+        by_key = [sum(claim[2] == str(key) for claim in claims) for key in range(KEYS)]
+        assert max(by_key) <= KEY_LIMIT
+        # The last to come may have asked for less than there was room for.
+        claims += claim_at_once(sessions, pool, [99] * SESSIONS)
+        assert [sum(claim[2] == str(key) for claim in claims) for key in range(KEYS)] == [
+            KEY_LIMIT
+        ] * KEYS
+        settle(sessions, claims, generator)
+
+
+def check_rate(sessions, pool, rounds):
+    """Each round begins when the interval of the one before is over."""
+    for _ in range(rounds):
+        claims = claim_at_once(sessions, pool, [random.randint(1, 9) for _ in sessions])
+        assert len(claims) <= RATE
+        claims += claim_at_once(sessions, pool, [99] * SESSIONS)
+        assert len(claims) == RATE
+        sessions[0].execute("select pgmq.delete('q', %s)", ([claim[0] for claim in claims],))
+        sessions[0].execute(
+            "update sluice.queue_start set started_at = started_at - interval '1 hour'"
+        )
+
+
+LIMITS = {
+    check_fleet: f"fleet_concurrency => {LIMIT}",
+    check_keys: f"key_concurrency => {KEY_LIMIT}",
+    check_rate: f"rate => {RATE}, rate_interval => '1 hour'",
+}
+
+
+@pytest.mark.parametrize("check", LIMITS, ids=lambda check: check.__name__)
+def test_eight_sessions_use_what_there_is_and_no_more(sessions, pool, check):
+    sessions[0].execute(f"select sluice.set_queue_limits('q', {LIMITS[check]})")
+
+    check(sessions, pool, rounds=25)
+
+
+@pytest.mark.parametrize(
+    ("check", "function", "old", "new"),
+    [
+        # Without the lock, two count the same places. Of keys they also choose the same messages, and one gets them: see below.
+        (check, "sluice._lock_limits(integer)", "not pg_try_advisory_xact_lock(v_lock_class, limits_id)", "false")
+        for check in (check_fleet, check_rate)
+    ]
+    + [
+        # What waits counts as in flight.
+        (
+            check_fleet,
+            "sluice._in_flight(text, timestamptz, integer)",
+            "q.last_read_at is not null",
+            "q.vt > q.enqueued_at",
+        ),
+        # What lapsed counts as in flight.
+        (check_fleet, "sluice._in_flight(text, timestamptz, integer)", "and q.vt > $1", ""),
+        # What is in flight of a key is not looked at.
+        (
+            check_keys,
+            "sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer)",
+            "and q.vt > q.enqueued_at and q.last_read_at is not null",
+            "and q.vt > q.enqueued_at and q.last_read_at is null",
+        ),
+        # The total forgets the newest claim.
+        (
+            check_rate,
+            "sluice._room(sluice.queue_limits, timestamptz)",
+            "before := v_last.before + v_last.started",
+            "before := v_last.before",
+        ),
+        # The interval never ends.
+        (
+            check_rate,
+            "sluice._room(sluice.queue_limits, timestamptz)",
+            "s.started_at > at - i_limits.rate_interval",
+            "s.started_at > '-infinity'",
+        ),
+    ],
+)  # fmt: skip
+def test_a_planted_bug_is_found(sessions, pool, check, function, old, new):
+    sessions[0].execute(f"select sluice.set_queue_limits('q', {LIMITS[check]})")
+    replace_in(sessions[0], function, old, new)
+
+    with pytest.raises((AssertionError, psycopg.errors.UniqueViolation)):
+        check(sessions, pool, rounds=100)
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_a_key_needs_the_lock_for_what_commits_late(database_18, pool, is_locked):
+    """One session has chosen 2; then 1 commits, and another session would choose that, and both would be in flight."""
+    with (
+        database_18.connect() as connection,
+        database_18.connect(autocommit=False) as late,
+        database_18.connect(application_name="gated") as first,
+        database_18.connect() as second,
+    ):
+        connection.execute("select pgmq.create('q')")
+        connection.execute("select sluice.set_queue_limits('q', when_waiting => 'skip')")
+        replace_in(
+            connection,
+            "sluice._pick_by_key(sluice.queue_limits, timestamptz, integer)",
+            "    if not v_is_all then",
+            "    if current_setting('application_name') = 'gated' then\n"
+            "        perform pg_advisory_xact_lock(42);\n"
+            "    end if;\n"
+            "    if not v_is_all then",
+        )
+        if not is_locked:
+            replace_in(
+                connection,
+                "sluice._lock_limits(integer)",
+                "not pg_try_advisory_xact_lock(v_lock_class, limits_id)",
+                "false",
+            )
+        send = "select pgmq.send('q', '1'::jsonb, '{\"x-pgmq-group\": \"k\"}'::jsonb)"
+        claim = "select msg_id from sluice.claim_messages('q', 600, 1)"
+        late.execute(send)
+        connection.execute(send)
+        connection.execute("select pg_advisory_lock(42)")
+
+        got_first = pool.submit(rows, first, claim)
+        wait_for_lock(connection, first)
+        late.commit()
+        got_second = pool.submit(rows, second, claim)
+        if is_locked:
+            wait_for_lock(connection, second)
+        else:
+            got_second.result(30)
+        connection.execute("select pg_advisory_unlock(42)")
+
+        assert got_first.result(30) == [(2,)]
+        assert got_second.result(30) == ([] if is_locked else [(1,)])
+
+
+def test_in_real_time_every_interval_has_as_many_starts_as_the_rate_and_no_more(sessions, pool):
+    """By the server's clock: 40 in any 400 ms. Each session waits as next_room says."""
+    rate, interval_s, wanted = 40, 0.4, 160
+    sessions[0].execute(
+        "select sluice.set_queue_limits('q', rate => %s, rate_interval => make_interval(secs => %s))",
+        (rate, interval_s),
+    )
+    deadline = time.monotonic() + 60
+
+    def claim(session: psycopg.Connection) -> list[float]:
+        starts: list[float] = []
+        while True:
+            starts += [
+                start
+                for (start,) in rows(
+                    session,
+                    "select extract(epoch from last_read_at)::float8 from sluice.claim_messages('q', 600, 3)",
+                )
+            ]
+            if value(session, "select count(*) >= %s from pgmq.q_q where read_ct > 0", wanted):
+                return starts
+            assert time.monotonic() < deadline
+            session.execute(
+                "select pg_sleep_until(greatest(sluice.next_room('q'), clock_timestamp()))"
+            )
+
+    starts = sorted(itertools.chain.from_iterable(pool.map(claim, sessions)))
+
+    for first, beyond in zip(starts, starts[rate:], strict=False):
+        assert beyond - first >= interval_s - 1e-4
+    # Three intervals are what it takes; the rest of four more is for a machine that has something else to do.
+    assert starts[wanted - 1] - starts[0] < 7 * interval_s

@@ -1,0 +1,219 @@
+"""sluice.claim_messages with its steps _claim_limited, _room, _in_flight, _lock_limits and _wait_for_limits; keys and priorities have
+files of their own."""
+
+import psycopg
+import pytest
+
+from support import rows, value, wait_until
+
+CLAIM = "select msg_id from sluice.claim_messages('q', 30, %s)"
+
+
+@pytest.fixture
+def queue(connection):
+    """The queue `q` with the messages 1 to 20."""
+    connection.execute("select pgmq.create('q')")
+    connection.execute(
+        "select pgmq.send_batch('q', array_agg(to_jsonb(n))) from generate_series(1, 20) as n"
+    )
+    return connection
+
+
+def claim(connection, qty=1):
+    return [msg_id for (msg_id,) in rows(connection, CLAIM, qty)]
+
+
+def test_without_limits_it_is_read(queue):
+    columns = "msg_id, read_ct, enqueued_at, vt > now() + interval '25 s', last_read_at is not null, message, headers"
+
+    claimed = rows(queue, f"select {columns} from sluice.claim_messages('Q', 30, 2, 'worker 1')")
+    read = rows(queue, f"select {columns} from pgmq.read('q', 30, 2)")
+
+    assert [row[0] for row in claimed + read] == [1, 2, 3, 4]
+    assert {row[1:5] for row in claimed} == {row[1:5] for row in read}
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        queue.execute("select sluice.claim_messages('missing', 30, 1)")
+
+
+def test_without_limits_it_touches_three_pages_more_than_read(large, buffers):
+    """One look at a small table: its index, and with it the row that is there for another queue."""
+    large.execute("select pgmq.create('other'), sluice.set_queue_limits('other', 1)")
+
+    read = buffers("select * from pgmq.read('large', 0, 1)")
+    claimed = buffers("select * from sluice.claim_messages('large', 0, 1)")
+
+    assert claimed <= read + 3
+
+
+def test_no_more_are_in_flight_than_fleet_concurrency(queue):
+    queue.execute("select sluice.set_queue_limits('q', 3)")
+
+    assert claim(queue, 2) == [1, 2]
+    assert claim(queue, 9) == [3]
+    assert claim(queue) == []
+
+
+@pytest.mark.parametrize(
+    "settle",
+    [
+        "select sluice.delete('q', 1, 1)",
+        "select sluice.archive('q', 1, 1)",
+        "select sluice.reject('q', 1, 1, 'bad')",
+        "select sluice.release('q', 1, 1, 600)",
+        "select sluice.release('q', array[1], array[1], 600)",
+    ],
+)
+def test_what_is_settled_or_given_back_makes_room(queue, settle):
+    queue.execute("select sluice.set_queue_limits('q', 2)")
+    assert claim(queue, 9) == [1, 2]
+
+    queue.execute(settle)
+
+    assert claim(queue, 9) == [3]
+
+
+def test_what_lapsed_makes_room_for_itself(queue):
+    queue.execute("select sluice.set_queue_limits('q', 2)")
+    assert claim(queue, 9) == [1, 2]
+
+    queue.execute("select pgmq.set_vt('q', 2, 0)")
+
+    assert claim(queue, 9) == [2]
+    assert claim(queue, 9) == []
+
+
+def test_what_is_delayed_is_not_in_flight_and_what_others_read_is(queue):
+    queue.execute("select sluice.set_queue_limits('q', 3)")
+    queue.execute("select pgmq.send('q', '0'::jsonb, 600) from generate_series(1, 9)")
+    assert rows(queue, "select msg_id from pgmq.read('q', 30, 2)") == [(1,), (2,)]
+
+    assert claim(queue, 9) == [3]
+
+    # Who does not ask for limits does not keep to them.
+    assert rows(queue, "select msg_id from pgmq.read('q', 30, 1)") == [(4,)]
+    assert claim(queue, 9) == []
+
+
+def test_no_more_begin_in_any_interval_than_the_rate(queue):
+    queue.execute("select sluice.set_queue_limits('q', rate => 5, rate_interval => '1 hour')")
+    assert claim(queue, 2) == [1, 2]
+    assert claim(queue, 2) == [3, 4]
+    assert claim(queue, 2) == [5]
+    assert claim(queue, 2) == []
+
+    # As if the first claim had been an hour ago: two may begin, and no more.
+    queue.execute(
+        "update sluice.queue_start set started_at = started_at - interval '1 hour' where before = 0"
+    )
+    assert claim(queue, 9) == [6, 7]
+    assert claim(queue, 9) == []
+
+    queue.execute("update sluice.queue_start set started_at = started_at - interval '1 hour'")
+    assert claim(queue, 9) == [8, 9, 10, 11, 12]
+
+
+def test_a_claim_that_is_rolled_back_is_no_start(queue):
+    queue.execute("select sluice.set_queue_limits('q', rate => 5, rate_interval => '1 hour')")
+    with queue.transaction(force_rollback=True):
+        assert claim(queue, 9) == [1, 2, 3, 4, 5]
+
+    assert claim(queue, 3) == [1, 2, 3]
+    assert claim(queue, 9) == [4, 5]
+
+
+def test_a_clock_that_is_set_back_stops_nothing(queue):
+    """What the ledger knows of a time that is yet to come is forgotten where it is more than an interval ahead."""
+    queue.execute("select sluice.set_queue_limits('q', rate => 5, rate_interval => '1 minute')")
+    assert claim(queue, 5) == [1, 2, 3, 4, 5]
+    queue.execute("update sluice.queue_start set started_at = started_at + interval '30 s'")
+    assert claim(queue, 5) == []
+
+    queue.execute("update sluice.queue_start set started_at = started_at + interval '1 hour'")
+
+    assert claim(queue, 9) == [6, 7, 8, 9, 10]
+    assert claim(queue, 9) == []
+
+
+def test_all_limits_hold_at_once(queue):
+    queue.execute("update pgmq.q_q set headers = jsonb_build_object('x-pgmq-group', msg_id % 3)")
+    queue.execute("select sluice.set_queue_limits('q', 4, 2, 5, '1 hour')")
+    assert len(claim(queue, 9)) == 4
+    queue.execute("delete from pgmq.q_q where read_ct > 0")
+    assert len(claim(queue, 9)) == 1
+    assert claim(queue, 9) == []
+
+
+def test_a_snapshot_from_before_the_lock_is_refused(queue):
+    queue.execute("select sluice.set_queue_limits('q', 3)")
+    with queue.transaction():
+        queue.execute("set transaction isolation level repeatable read")
+        with pytest.raises(psycopg.errors.ActiveSqlTransaction, match="repeatable read"):
+            claim(queue)
+
+
+def test_a_claim_in_a_transaction_that_stays_open_is_named(database):
+    with database.connect() as connection, database.connect(autocommit=False) as open_one:
+        connection.execute("select pgmq.create('q'), sluice.set_queue_limits('q', 3)")
+        open_one.execute("select sluice.claim_messages('q', 30, 1)")
+
+        with pytest.raises(psycopg.errors.LockNotAvailable) as caught:
+            claim(connection)
+
+        assert str(open_one.info.backend_pid) in caught.value.diag.message_detail
+        assert "'q'" in caught.value.diag.message_primary
+
+
+def test_who_waits_for_the_lock_counts_after_it(database):
+    """And so sees what the one before has claimed."""
+    with database.connect() as connection, database.connect(autocommit=False) as first:
+        connection.execute("select pgmq.create('q'), sluice.set_queue_limits('q', 3)")
+        connection.execute("select pgmq.send_batch('q', '{1,2,3,4}')")
+        assert claim(first, 2) == [1, 2]
+        with database.connect() as second:
+            second.pgconn.send_query(b"select msg_id from sluice.claim_messages('q', 30, 9)")
+            wait_until(
+                lambda: (
+                    value(
+                        connection,
+                        "select count(*) from pg_locks where locktype = 'advisory' and not granted",
+                    )
+                    == 1
+                ),
+                "the second to wait",
+            )
+            first.commit()
+            result = second.pgconn.get_result()
+            assert [result.get_value(n, 0) for n in range(result.ntuples)] == [b"3"]
+            assert second.pgconn.get_result() is None
+
+
+def test_a_negative_quantity_is_refused_and_none_claims_nothing(queue):
+    queue.execute("select sluice.set_queue_limits('q', 3)")
+
+    with pytest.raises(psycopg.errors.InvalidRowCountInLimitClause):
+        claim(queue, -1)
+    assert claim(queue, 0) == []
+
+
+def test_a_reader_claims_and_others_do_not(queue, as_member):
+    queue.execute("select sluice.set_queue_limits('q', 3, rate => 9)")
+    query = "select msg_id from sluice.claim_messages('q', 30, 1)"
+
+    assert as_member("sluice_reader", query) == [(1,)]
+    assert as_member("sluice_admin", query) == [(1,)]
+    for member_of in ("sluice_writer", "sluice_monitor"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            as_member(member_of, query)
+
+
+def test_a_partitioned_queue_has_limits_too(connection):
+    connection.execute("select pgmq.create_partitioned('q', '10', '1000')")
+    connection.execute("select sluice.set_queue_limits('q', 5, 2)")
+    connection.execute(
+        "select pgmq.send_batch('q', array_agg(to_jsonb(n)), array_agg(jsonb_build_object('x-pgmq-group', n % 3))) "
+        "from generate_series(1, 40) as n"
+    )
+
+    assert claim(connection, 4) == [1, 2, 3, 4]
+    assert claim(connection, 9) == [5]
+    assert claim(connection, 9) == []

@@ -1,0 +1,57 @@
+import psycopg
+import pytest
+
+from support import rows, value
+
+CLAIM = "select msg_id, read_ct from sluice.claim_messages('q', 30, 9)"
+
+
+@pytest.fixture
+def parked(connection):
+    """The queue `q`, of which the key `k` is parked with the messages 1 to 3."""
+    connection.execute("select pgmq.create('q')")
+    connection.execute("select sluice.set_queue_limits('q', when_waiting => 'park')")
+    connection.execute(
+        "select pgmq.send_batch('q', '{1, 2, 3}', array_fill('{\"x-pgmq-group\": \"k\"}'::jsonb, '{3}'))"
+    )
+    assert rows(connection, CLAIM) == [(1, 1)]
+    connection.execute("select sluice.release('q', 1, 1, 600)")
+    assert rows(connection, CLAIM) == []
+    return connection
+
+
+def test_the_messages_of_the_key_come_in_their_order_from_the_one_that_waited_on(parked):
+    assert value(parked, "select sluice.unpark_messages('Q', 'k')") is True
+
+    assert rows(parked, CLAIM) == [(1, 2)]
+    parked.execute("select pgmq.delete('q', 1)")
+    assert rows(parked, CLAIM) == [(2, 1)]
+    assert value(parked, "select sluice.unpark_messages('q', 'k')") is False
+
+
+def test_it_can_be_parked_again(parked):
+    parked.execute("select sluice.unpark_messages('q', 'k')")
+    assert rows(parked, CLAIM) == [(1, 2)]
+    parked.execute("select sluice.release('q', 1, 2, 600)")
+
+    assert rows(parked, CLAIM) == []
+    assert rows(parked, "select key, reason from sluice.list_blocked_messages('q')") == [
+        ("k", "parked")
+    ]
+
+
+def test_a_key_that_is_not_parked_and_a_queue_without_limits_are_not_unparked(parked):
+    parked.execute("select pgmq.create('other')")
+
+    assert value(parked, "select sluice.unpark_messages('q', 'other')") is False
+    assert value(parked, "select sluice.unpark_messages('other', 'k')") is False
+    with pytest.raises(psycopg.Error, match="queue 'missing' does not exist"):
+        parked.execute("select sluice.unpark_messages('missing', 'k')")
+
+
+def test_only_an_admin_unparks(parked, as_member):
+    query = "select sluice.unpark_messages('q', 'k')"
+
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        as_member("sluice_reader", query)
+    assert as_member("sluice_admin", query) == [(True,)]

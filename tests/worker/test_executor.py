@@ -1,0 +1,299 @@
+"""A call of a handler always comes to one of the four answers, wherever it runs and however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from pgsluice.errors import ConfigurationError, PayloadError
+from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.handler import Limits
+from pgsluice.worker.worker import WorkerOptions
+from support_runtime import MemorySource, running, spec_for, until, worker_for
+from worker.runtime_handlers import do, each, nobody_spec
+
+BOOM = ValueError("boom \x00 \ud800")
+
+
+class OddError(BaseException):
+    """No Exception, and its text cannot be made."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+async def answers_of(spec, payloads=("x",), **options):
+    """What was said of each message, with why."""
+    source = MemorySource(payloads, max_attempts=1)
+
+    def is_released(message):
+        return bool(message.answers) and isinstance(message.answers[-1][0], Release)
+
+    worker = worker_for((source, spec), **options)
+    async with running(worker):
+        await until(
+            lambda: all(m.end or is_released(m) for m in source.messages.values()),
+            "all to be answered",
+            60,
+        )
+        worker.stop()
+    return [message.answers[-1] for message in source.messages.values()]
+
+
+def kind_of(answer):
+    return type(answer[0]), answer[1] and answer[1].error_type
+
+
+WAYS = [
+    pytest.param(None, (Done, None), id="nothing"),
+    pytest.param("something", (Done, None), id="something else"),
+    pytest.param(Done(), (Done, None), id="done"),
+    pytest.param(Reject, (Reject, "Reject"), id="a class of answers"),
+    pytest.param(Reject("bad"), (Reject, "Reject"), id="reject"),
+    pytest.param(RetryAfter(3), (RetryAfter, "RetryAfter"), id="retry after"),
+    pytest.param(Release(60), (Release, None), id="release"),
+    pytest.param(BOOM, (RetryAfter, "ValueError"), id="an exception"),
+    pytest.param(SystemExit(1), (RetryAfter, "SystemExit"), id="exit"),
+    pytest.param(KeyboardInterrupt(), (RetryAfter, "KeyboardInterrupt"), id="interrupt"),
+    pytest.param(
+        asyncio.CancelledError(), (RetryAfter, "CancelledError"), id="cancelled by itself"
+    ),
+    pytest.param(StopIteration(), (RetryAfter, "RuntimeError"), id="stop iteration"),
+    pytest.param(TimeoutError(), (RetryAfter, "TimeoutError"), id="a timeout of its own"),
+    pytest.param(OddError(), (RetryAfter, "OddError"), id="no exception and no text"),
+]
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["loop", "thread"])
+@pytest.mark.parametrize(("way", "meaning"), WAYS)
+async def test_what_is_returned_or_raised_is_one_of_the_four(way, meaning, is_async):
+    def handle(payload):
+        if isinstance(way, BaseException) and payload == "raise":
+            raise way
+        return way
+
+    async def handle_async(payload):
+        return handle(payload)
+
+    function = handle_async if is_async else handle
+    raised, returned = await answers_of(spec_for(function, timeout_s=30), ["raise", "return"])
+
+    assert kind_of(raised) == meaning
+    if raised[1]:
+        raised[1].trace and raised[1].trace.encode()
+        assert "\x00" not in raised[1].message + (raised[1].trace or "")
+    if not isinstance(way, BaseException) or isinstance(way, Done | Reject | RetryAfter | Release):
+        assert kind_of(returned) == meaning
+
+
+async def test_exceptions_are_tried_again_or_given_up_as_the_handler_says():
+    async def handle(payload):
+        raise {"lookup": KeyError, "value": ValueError, "os": OSError}[payload]("x")
+
+    spec = spec_for(handle, retry_on=(LookupError, ValueError), give_up_on=(KeyError,))
+    answers = await answers_of(spec, ["lookup", "value", "os"])
+
+    assert [type(answer) for answer, _ in answers] == [Reject, RetryAfter, Reject]
+    assert [failure.error_type for _, failure in answers] == ["KeyError", "ValueError", "OSError"]
+
+
+async def test_a_payload_that_does_not_fit_is_rejected_with_the_reason():
+    def decode(_payload):
+        raise PayloadError("order.id is no number")
+
+    async def handle(_payload):
+        raise AssertionError("not called")
+
+    ((answer, failure),) = await answers_of(spec_for(handle, decode=decode))
+
+    assert answer == Reject("payload")
+    assert (failure.error_type, failure.message) == ("PayloadError", "order.id is no number")
+
+
+async def test_middleware_is_around_the_handler_and_its_answer_counts():
+    seen = []
+
+    async def outer(call, payload, context):
+        seen.append("outer")
+        try:
+            return await call(payload, context)
+        except KeyError:
+            return Reject("middleware says")
+
+    async def inner(call, payload, context):
+        seen.append("inner")
+        return await call(payload + 1, context)
+
+    def handle(payload, context):
+        seen.append((payload, context.message_id, threading.current_thread().name[:8]))
+        raise KeyError
+
+    ((answer, _),) = await answers_of(spec_for(handle), [1], middlewares=[outer, inner])
+
+    assert seen == ["outer", "inner", (2, 1, "pgsluice")]
+    assert answer == Reject("middleware says")
+
+
+async def test_a_coroutine_that_nobody_awaited_is_a_failure():
+    async def real(_payload):
+        pass
+
+    def handle(payload):
+        return real(payload)
+
+    ((answer, failure),) = await answers_of(spec_for(handle))
+
+    assert (type(answer), failure.error_type) == (RetryAfter, "HandlerError")
+
+
+class TestTimeouts:
+    async def test_an_async_handler_is_cancelled_at_its_timeout(self):
+        async def handle(_payload):
+            await asyncio.sleep(60)
+
+        ((answer, failure),) = await answers_of(spec_for(handle, timeout_s=0.05))
+
+        assert type(answer) is RetryAfter
+        assert (failure.error_type, failure.message) == (
+            "timeout",
+            "the handler ran longer than 0.05 s",
+        )
+
+    async def test_a_timeout_is_a_timeout_error_to_the_handlers_options(self):
+        async def handle(_payload):
+            await asyncio.sleep(60)
+
+        ((answer, failure),) = await answers_of(
+            spec_for(handle, timeout_s=0.05, give_up_on=(TimeoutError,))
+        )
+
+        assert (type(answer), failure.error_type) == (Reject, "timeout")
+
+    async def test_a_thread_that_hangs_is_replaced(self, caplog):
+        source, going = MemorySource(["hang", *range(10)], max_attempts=1), threading.Event()
+
+        def handle(payload, context):
+            if payload == "hang":
+                going.wait(30)
+                assert context.lost.is_set()
+
+        worker = worker_for((source, spec_for(handle, timeout_s=0.1, limits=Limits(concurrency=2))))
+        async with running(worker):
+            await until(lambda: source.ends() == {"dead": 1, "done": 10}, "all to end")
+            assert worker.status().hung_threads == 1
+            assert not worker.status().wants_replacement
+            going.set()
+            await until(lambda: worker.status().hung_threads == 0, "the thread to return")
+
+        assert "1 of 2 threads hang" in caplog.text
+
+    async def test_when_all_threads_hang_the_process_asks_to_be_replaced(self):
+        source, going = MemorySource(range(5), max_attempts=1), threading.Event()
+        spec = spec_for(
+            lambda _payload: going.wait(30), timeout_s=0.1, limits=Limits(concurrency=2)
+        )
+        worker = worker_for((source, spec))
+
+        await asyncio.wait_for(worker.run(), 10)
+        going.set()
+
+        assert worker.status().wants_replacement
+        assert source.ends()["dead"] in (2, 3)  # the third begins when only one hangs
+        assert all(message.starts == 0 for message in source.open)
+
+
+class TestProcesses:
+    async def test_however_a_process_ends_it_is_the_failure_of_one_message_and_others_flow(self):
+        options = WorkerOptions(max_memory_mb=2_000)
+        payloads = ["raise", "exit", "sys.exit", "segfault", "kill", "memory", "misfit", *range(10)]
+        spec = replace(do.spec, limits=Limits(concurrency=2))
+
+        answers = await answers_of(spec, payloads, options=options)
+
+        failures = [failure for _, failure in answers[:7]]
+        assert [(failure.error_type, failure.message) for failure in failures] == [
+            ("KeyError", "'raised'"),
+            ("process died", "exit code 3"),
+            ("SystemExit", "4"),
+            ("process died", "signal SIGSEGV"),
+            ("process died", "signal SIGKILL, as when memory is short"),
+            ("MemoryError", ""),
+            ("PayloadError", "no order"),
+        ]
+        assert "in do" in failures[0].trace
+        assert [type(answer) for answer, _ in answers[:7]] == [RetryAfter] * 6 + [Reject]
+        assert [answer for answer, _ in answers[7:]] == [Done()] * 10
+
+    async def test_one_that_hangs_is_killed_at_its_timeout(self, tmp_path):
+        pid_path = tmp_path / "pid"
+        spec = replace(do.spec, timeout_s=1.0, limits=Limits(concurrency=1))
+
+        answers = await answers_of(spec, [{"hang": str(pid_path)}, "fine", "reject"])
+
+        assert [kind_of(each) for each in answers] == [
+            (RetryAfter, "timeout"),
+            (Done, None),
+            (Reject, "Reject"),
+        ]
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid_path.read_text()), 0)
+
+    async def test_a_process_is_used_again_and_leaves_signals_to_the_worker(self, tmp_path):
+        path = str(tmp_path / "pids")
+        spec = replace(do.spec, limits=Limits(concurrency=1))
+
+        answers = await answers_of(
+            spec, ["attempt", {"pid": path}, "signals", {"pid": path}, "retry", "release"]
+        )
+
+        assert [type(answer) for answer, _ in answers] == [Done] * 4 + [RetryAfter, Release]
+        first, second = (tmp_path / "pids").read_text().split()
+        assert first == second != str(os.getpid())
+
+    async def test_a_batch_in_a_process_has_an_answer_for_each(self):
+        answers = await answers_of(each.spec, ["fine", "reject", "misfit", "release"])
+
+        assert [type(answer) for answer, _ in answers] == [Done, Reject, Reject, Release]
+
+    async def test_a_handler_that_another_process_does_not_find_is_refused_at_the_start(self):
+        source = MemorySource(["x"])
+
+        with pytest.raises(ConfigurationError, match="define it at the top of its module"):
+            await worker_for((source, nobody_spec)).run()
+
+        assert source.messages[1].fence == 0
+
+
+async def test_failures_are_logged_without_payloads(caplog):
+    caplog.set_level(logging.INFO)
+
+    async def handle(payload):
+        raise ValueError(payload)
+
+    await answers_of(spec_for(handle), ["secret"])
+
+    assert "ValueError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_no_op_handlers_a_second(capsys):
+    """Printed, not judged: the machine may be busy."""
+
+    async def handle(_payload):
+        pass
+
+    async def run():
+        source = MemorySource(range(2_000))
+        began_s = time.process_time()
+        await worker_for((source, spec_for(handle))).run_until_empty(idle_s=0)
+        return 2_000 / (time.process_time() - began_s)
+
+    rate = asyncio.run(run())
+    with capsys.disabled():
+        print(f"\nno-op handlers: {rate:,.0f} messages per second of CPU")

@@ -1,0 +1,532 @@
+"""The engine on a source in memory: what runs at once, what is kept, and what becomes of messages at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from pgsluice.errors import ArgumentError, PayloadError, ServerError
+from pgsluice.worker.answer import Done, Reject, Release
+from pgsluice.worker.handler import Batch, Limits
+from pgsluice.worker.runtime.turns import Turn, Turns
+from pgsluice.worker.worker import WorkerOptions
+from support_runtime import (
+    MemorySource,
+    running,
+    spec_for,
+    unreachable,
+    until,
+    worker_for,
+)
+
+QUICK = {"lease_s": 0.3}
+
+
+class Gauge:
+    """How many run at once, and how many did at most."""
+
+    def __init__(self):
+        self.now = self.most = 0
+
+    def __enter__(self):
+        self.now += 1
+        self.most = max(self.most, self.now)
+
+    def __exit__(self, *_):
+        self.now -= 1
+
+
+async def test_as_many_run_at_once_as_the_handler_allows_and_no_more():
+    source, gauge = MemorySource(range(60)), Gauge()
+
+    async def handle(_payload):
+        with gauge:
+            await asyncio.sleep(0.002)
+
+    counts = await worker_for(
+        (source, spec_for(handle, limits=Limits(concurrency=7)))
+    ).run_until_empty(idle_s=0)
+
+    assert counts["handler"].done == 60
+    assert gauge.most == 7
+
+
+async def test_as_many_threads_run_at_once_as_the_handler_allows_and_no_more():
+    source, gauge = MemorySource(range(30)), Gauge()
+    lock = threading.Lock()
+
+    def handle(_payload):
+        with lock:
+            gauge.__enter__()
+        time.sleep(0.005)
+        with lock:
+            gauge.__exit__()
+
+    counts = await worker_for(
+        (source, spec_for(handle, limits=Limits(concurrency=4)))
+    ).run_until_empty(idle_s=0)
+
+    assert counts["handler"].done == 30
+    assert gauge.most == 4
+
+
+async def test_handlers_share_the_slots_of_the_process_by_weight():
+    often, seldom = MemorySource(range(40)), MemorySource(range(40))
+    begun, gauge = [], Gauge()
+
+    def handler(name):
+        async def handle(_payload):
+            begun.append(name)
+            with gauge:
+                await asyncio.sleep(0.001)
+
+        return handle
+
+    feeds = [
+        (often, spec_for(handler("often"), name="often", limits=Limits(weight=3))),
+        (seldom, spec_for(handler("seldom"), name="seldom", limits=Limits(weight=1))),
+    ]
+    options = WorkerOptions(concurrency=2, prefetch=40)
+    await worker_for(*feeds, options=options).run_until_empty(idle_s=0)
+
+    assert gauge.most == 2
+    assert len(begun) == 80
+    # The first few go to whoever has claimed by then.
+    assert 7 <= begun[8:20].count("often") <= 10
+
+
+def test_turns_follow_the_weights_smoothly():
+    dealt = []
+    turns = Turns(1)
+    for name, weight in (("a", 3), ("b", 1)):
+        turns.join(Turn(weight, lambda: len(dealt) < 8, lambda name=name: dealt.append(name)))
+    turns.deal()
+    while len(dealt) < 8:
+        turns.give_back()
+        turns.deal()
+
+    assert "".join(dealt) == "aabaaaba"
+
+
+async def test_of_slow_handlers_nothing_is_claimed_ahead():
+    source = MemorySource(range(50))
+
+    async def handle(_payload):
+        await asyncio.sleep(0.3)
+
+    worker = worker_for((source, spec_for(handle, limits=Limits(concurrency=2))))
+    async with running(worker):
+        await until(lambda: source.ends()["done"] >= 4, "two rounds")
+
+        assert sum(message.visible_s > 0 for message in source.open) <= 2
+
+
+async def test_the_heartbeat_keeps_a_handler_for_five_leases():
+    source = MemorySource(["long"])
+
+    async def handle(_payload):
+        await asyncio.sleep(5 * QUICK["lease_s"])
+
+    counts = await worker_for((source, spec_for(handle, **QUICK))).run_until_empty(idle_s=0)
+
+    assert counts["handler"].done == 1
+    assert source.messages[1].starts == 1
+    assert all(qty == 1 for qty in source.called("extend"))
+
+
+async def test_a_lost_claim_stops_its_handler_and_is_not_acknowledged():
+    source, seen = MemorySource(["stolen", "kept"]), []
+
+    async def handle(payload):
+        try:
+            await asyncio.sleep(0.6)
+        except asyncio.CancelledError:
+            seen.append(f"{payload} stopped")
+            raise
+        seen.append(f"{payload} ended")
+
+    worker = worker_for((source, spec_for(handle, **QUICK)))
+    async with running(worker):
+        await until(lambda: worker.status().handlers[0].running == 2, "both to run")
+        source.steal(1)
+        await until(lambda: len(seen) == 2, "both to end")
+        worker.stop()
+
+    assert seen == ["stolen stopped", "kept ended"]
+    assert source.messages[1].answers == []
+    assert (worker.counts()["handler"].lost, worker.counts()["handler"].done) == (1, 1)
+
+
+async def test_a_thread_is_told_that_its_claim_is_lost_and_its_answer_is_not_said():
+    source, told = MemorySource(["stolen"]), []
+
+    def handle(_payload, context):
+        told.append(context.lost.wait(10))
+
+    worker = worker_for((source, spec_for(handle, **QUICK)))
+    async with running(worker):
+        await until(lambda: worker.status().handlers[0].running == 1, "it to run")
+        source.steal(1)
+        await until(lambda: worker.status().handlers[0].running == 0, "it to end")
+
+    assert told == [True]
+    assert source.messages[1].answers == []
+
+
+async def test_what_waits_is_not_started_after_its_lease():
+    source, starts = MemorySource(range(6)), []
+
+    async def handle(payload, context):
+        starts.append((payload, time.monotonic() < context.delivery.lease_end_s))
+        if len(starts) == 1:
+            time.sleep(2 * QUICK["lease_s"])  # noqa: ASYNC251 - the whole process stands still
+        await asyncio.sleep(0.02)
+
+    limits = Limits(concurrency=1)
+    options = WorkerOptions(prefetch=5)
+    counts = await worker_for(
+        (source, spec_for(handle, limits=limits, **QUICK)), options=options
+    ).run_until_empty(idle_s=0)
+
+    assert [in_time for _, in_time in starts] == [True] * len(starts)
+    assert source.ends()["done"] == 6
+    assert counts["handler"].dead == 0
+
+
+async def test_a_slow_settlement_loses_nothing():
+    source = MemorySource(range(20))
+
+    async def slowly():
+        await asyncio.sleep(3 * QUICK["lease_s"])
+
+    source.trouble = lambda call: slowly() if call == "settle" else None
+
+    async def handle(_payload):
+        pass
+
+    counts = await worker_for((source, spec_for(handle, **QUICK))).run_until_empty(idle_s=0)
+
+    assert counts["handler"].done == 20
+    assert {message.starts for message in source.messages.values()} == {1}
+
+
+async def test_when_the_server_is_away_until_the_lease_is_over_the_handler_stops():
+    source, stopped = MemorySource(["cut off"]), []
+
+    def trouble(call):
+        if call != "close" and stopped is not None and worker.status().handlers[0].running:
+            raise unreachable()
+
+    async def handle(_payload, context):
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            stopped.append(time.monotonic() >= context.delivery.lease_end_s)
+            raise
+
+    worker = worker_for((source, spec_for(handle, **QUICK)))
+    source.trouble = trouble
+    async with running(worker):
+        await until(lambda: bool(stopped), "it to be stopped")
+
+    assert stopped == [True]
+    assert source.messages[1].answers == []
+
+
+async def test_acknowledgements_gather_while_one_is_under_way():
+    source = MemorySource(range(300))
+
+    async def slowly():
+        await asyncio.sleep(0.05)
+
+    source.trouble = lambda call: slowly() if call == "settle" else None
+
+    async def handle(_payload):
+        pass
+
+    await worker_for((source, spec_for(handle))).run_until_empty(idle_s=0)
+
+    assert source.ends()["done"] == 300
+    assert len(source.called("settle")) <= 12
+
+
+async def test_one_message_that_cannot_be_settled_does_not_keep_the_others():
+    source = MemorySource(range(20))
+    settle = source.settle
+
+    async def settle_but_one(settlements):
+        if any(each.delivery.message_id == 7 for each in settlements):
+            raise ServerError("something about message 7", sqlstate="XX000")
+        return await settle(settlements)
+
+    source.settle = settle_but_one
+
+    async def handle(_payload):
+        pass
+
+    worker = worker_for((source, spec_for(handle)))
+    async with running(worker):
+        await until(lambda: source.ends()["done"] == 19, "the others to be settled")
+        worker.stop()
+
+    assert worker.counts()["handler"].lost == 1
+
+
+@pytest.mark.parametrize("call", ["prepare", "claim", "begin", "extend", "settle"])
+async def test_a_lost_connection_is_waited_out(call, caplog):
+    caplog.set_level(logging.INFO)
+    source, failures = MemorySource(range(30)), []
+
+    def trouble(name):
+        if name == call and len(failures) < 6:
+            failures.append(name)
+            raise unreachable()
+
+    source.trouble = trouble
+
+    async def handle(_payload):
+        await asyncio.sleep(0.4 if call == "extend" else 0)
+
+    worker = worker_for((source, spec_for(handle, lease_s=1.1 if call == "extend" else 5.0)))
+    async with running(worker) as task:
+        await until(lambda: len(failures) >= (6 if call != "extend" else 1), "failures")
+        await until(lambda: source.ends()["done"] == 30, "all to be done")
+
+        assert not task.done()
+        assert worker.status().sources[0].is_reachable
+
+    assert {message.starts for message in source.messages.values()} == {1}
+    assert len(caplog.records) <= 2 * 6
+
+
+async def test_stop_lets_end_what_runs_and_gives_back_the_rest_uncounted_in_one_call():
+    source, ended = MemorySource(range(12)), []
+    going = asyncio.Event()
+
+    async def handle(payload):
+        await going.wait()
+        ended.append(payload)
+
+    worker = worker_for(
+        (source, spec_for(handle, limits=Limits(concurrency=2))), options=WorkerOptions(prefetch=5)
+    )
+    async with running(worker) as task:
+        await until(lambda: worker.status().handlers[0].waiting == 5, "some to wait")
+        claims = len(source.called("claim"))
+        worker.stop()
+        await until(lambda: source.called("settle") == [5], "the rest to be given back")
+        assert worker.status().state == "stopping"
+        assert not task.done()
+        going.set()
+        await task
+
+    assert ended == [0, 1]
+    assert len(source.called("claim")) == claims
+    assert source.ends() == {"done": 2, None: 10}
+    assert all(
+        message.starts == 0 and message.visible_s < time.monotonic() for message in source.open
+    )
+    assert (worker.counts()["handler"].done, worker.counts()["handler"].released) == (2, 5)
+    assert worker.status().state == "stopped"
+
+
+async def test_what_a_claim_brings_after_stop_is_given_back():
+    source = MemorySource(range(3))
+    asked, going = asyncio.Event(), asyncio.Event()
+
+    async def slowly():
+        asked.set()
+        await going.wait()
+
+    source.trouble = lambda call: slowly() if call == "claim" else None
+
+    async def handle(_payload):
+        raise AssertionError("nothing is started after stop")
+
+    worker = worker_for((source, spec_for(handle)))
+    async with running(worker) as task:
+        await asked.wait()
+        worker.stop()
+        going.set()
+        await task
+
+    assert [type(answer) for m in source.open for answer, _ in m.answers] == [Release] * 3
+
+
+async def test_stop_now_cancels_what_runs_and_gives_it_back_uncounted():
+    source = MemorySource(range(3))
+
+    async def handle(_payload):
+        await asyncio.sleep(60)
+
+    worker = worker_for((source, spec_for(handle)))
+    async with running(worker) as task:
+        await until(lambda: worker.status().handlers[0].running == 3, "all to run")
+        worker.stop()
+        worker.stop(now=True)
+        await asyncio.wait_for(task, 5)
+
+    assert worker.counts()["handler"].released == 3
+    assert all(message.starts - message.uncounted == 0 for message in source.open)
+
+
+async def test_stop_now_does_not_give_back_what_a_thread_still_does():
+    source, going = MemorySource(range(1)), threading.Event()
+    worker = worker_for((source, spec_for(lambda _payload: going.wait(20))))
+
+    async with running(worker) as task:
+        await until(lambda: worker.status().handlers[0].running == 1, "it to run")
+        worker.stop(now=True)
+        await asyncio.wait_for(task, 5)
+    going.set()
+
+    assert source.messages[1].answers == []
+
+
+async def test_a_worker_that_is_cancelled_stops_at_once():
+    source = MemorySource(range(2))
+
+    async def handle(_payload):
+        await asyncio.sleep(60)
+
+    worker = worker_for((source, spec_for(handle)))
+    task = asyncio.create_task(worker.run())
+    await until(
+        lambda: bool(worker.status().handlers) and worker.status().handlers[0].running == 2, "run"
+    )
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert worker.counts()["handler"].released == 2
+
+
+async def test_until_empty_also_handles_what_handlers_send():
+    first, second = MemorySource(range(5)), MemorySource()
+
+    async def forward(payload):
+        await asyncio.sleep(0.01)
+        second.send(payload)
+
+    async def take(_payload):
+        await asyncio.sleep(0.01)
+
+    worker = worker_for((first, spec_for(forward, name="a")), (second, spec_for(take, name="b")))
+    counts = await worker.run_until_empty(idle_s=0)
+
+    assert (counts["a"].done, counts["b"].done) == (5, 5)
+
+
+async def test_messages_of_one_key_run_one_after_the_other_and_others_beside_them():
+    source, gauge, order = MemorySource(), {"x": Gauge(), "all": Gauge()}, []
+    for number in range(4):
+        source.send(number, key="x")
+        source.send(number)
+
+    async def handle(payload, context):
+        with gauge["all"], gauge["x"] if context.key else gauge["all"]:
+            if context.key:
+                order.append(payload)
+            await asyncio.sleep(0.01)
+
+    await worker_for((source, spec_for(handle))).run_until_empty(idle_s=0)
+
+    assert order == [0, 1, 2, 3]
+    assert gauge["x"].most == 1
+    assert gauge["all"].most > 2
+    assert source.ends()["done"] == 8
+
+
+class TestBatches:
+    async def test_a_batch_is_handled_when_it_is_full_or_its_first_message_waited_enough(self):
+        source, sizes = MemorySource(range(25)), []
+
+        async def handle(payloads):
+            sizes.append(len(payloads))
+
+        await worker_for((source, spec_for(handle, batch=Batch(10, wait_s=0.1)))).run_until_empty(
+            idle_s=0.3
+        )
+
+        assert sizes == [10, 10, 5]
+        assert source.ends()["done"] == 25
+
+    async def test_each_message_of_a_batch_has_its_own_answer(self):
+        source = MemorySource(["done", "reject", "misfit", "none"])
+
+        def decode(payload):
+            if payload == "misfit":
+                raise PayloadError("no order")
+            return payload.upper()
+
+        seen = []
+
+        async def handle(payloads, contexts):
+            seen.append((payloads, [context.message_id for context in contexts]))
+            return [Done(), Reject("bad"), None]
+
+        worker = worker_for((source, spec_for(handle, batch=Batch(4, 0.05), decode=decode)))
+        await worker.run_until_empty(idle_s=0)
+
+        assert seen == [(["DONE", "REJECT", "NONE"], [1, 2, 4])]
+        assert [message.end for message in source.messages.values()] == [
+            "done",
+            "dead",
+            "dead",
+            "done",
+        ]
+        assert source.messages[3].answers[0][1].message == "no order"
+
+    @pytest.mark.parametrize("wrong", [ValueError("all"), [Done()], SystemExit(3)])
+    async def test_what_fails_as_a_whole_fails_for_each(self, wrong):
+        source = MemorySource(range(3), max_attempts=1)
+
+        def handle(_payloads):
+            if isinstance(wrong, BaseException):
+                raise wrong
+            return wrong
+
+        await worker_for((source, spec_for(handle, batch=Batch(3, 0.05)))).run_until_empty(idle_s=0)
+
+        assert source.ends() == {"dead": 3}
+
+
+async def test_the_status_tells_what_runs_and_what_went_wrong():
+    source = MemorySource(["bad", "long"])
+    going = asyncio.Event()
+
+    async def handle(payload):
+        if payload == "bad":
+            raise KeyError("secret payload")
+        await going.wait()
+
+    worker = worker_for((source, spec_for(handle)))
+    async with running(worker):
+        await until(lambda: source.ends()["dead"] == 1, "the bad one to be dead")
+
+        status = worker.status()
+
+        assert status.state == "running"
+        assert (status.handlers[0].running, status.handlers[0].last_error) == (1, "KeyError")
+        assert status.handlers[0].counts.by_error_type == {"KeyError": 3}
+        assert "secret" not in repr(status)
+
+
+def test_a_worker_needs_handlers_that_are_there():
+    async def handle(_payload):
+        pass
+
+    app = SimpleNamespace(
+        name="shop", dsn=None, handlers={"handler": spec_for(handle)}, middlewares=[]
+    )
+    from pgsluice.worker.worker import Worker
+
+    with pytest.raises(ArgumentError, match="no handler 'mail'; it has handler"):
+        Worker(app, handlers=["mail"])
+    with pytest.raises(ArgumentError, match="no handler for queue 'mail'"):
+        Worker(app, queues=["mail"])
