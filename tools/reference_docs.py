@@ -47,6 +47,7 @@ PYTHON = (
     *("Subscription", "Notifier", "Ticker", "Maintenance", "Settings"),
     *("Message", "Event", "NewEvent", "OpenBatch", "ConsumerState", "Segment"),
     *("ClaimedEvent", "GroupOptions", "GroupInfo", "OpenClaim"),
+    *("Schedules", "ScheduleOptions", "Schedule", "FiredSlot", "Scheduler", "ScheduleSpec"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
 )
 TESTING = ("run_handler", "run_batch", "drain", "create_queues", "Result")
@@ -102,8 +103,8 @@ def python_page() -> str:
     """The public classes; the async forms have the same methods, awaited."""
     lines = [
         NOTE,
-        "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncShareGroup`, `AsyncEventConsumer` ",
-        "and `AsyncEventBatch` have the same methods as those without `Async`, awaited; ",
+        "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncShareGroup`, `AsyncSchedules`, ",
+        "`AsyncEventConsumer` and `AsyncEventBatch` have the same methods as those without `Async`, awaited; ",
         "their handlers are awaited too.\n",
     ]
     for name in PYTHON:
