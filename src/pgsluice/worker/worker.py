@@ -304,6 +304,9 @@ class Worker:
         if self._idle_s is not None:
             looking = asyncio.create_task(self._stop_when_empty(self._idle_s))
         try:
+            if not tasks and self._stopping is not None:
+                await self._stopping.wait()
+                return
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             if any(not task.done() for task in tasks):  # one broke, which none should
                 self.stop()
