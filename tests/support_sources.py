@@ -13,16 +13,9 @@ from pgsluice.worker.handler import Execution, HandlerSpec, Route
 
 
 def spec(route: Route, name: str = "handler", **fields: Any) -> HandlerSpec:
-    """A handler that nobody calls."""
-    return HandlerSpec(
-        name=name,
-        function=print,
-        route=route,
-        decode=lambda payload: payload,
-        takes_context=False,
-        execution=Execution.LOOP,
-        **fields,
-    )
+    """A handler; without a function one that nobody calls."""
+    usual = {"function": print, "takes_context": False, "execution": Execution.LOOP}
+    return HandlerSpec(name=name, route=route, decode=lambda payload: payload, **(usual | fields))
 
 
 @contextlib.asynccontextmanager

@@ -82,6 +82,21 @@ def test_a_message_that_somebody_claims_at_this_moment_is_theirs(
     assert rows(claimed, "select * from sluice.attempt") == []
 
 
+@pytest.mark.parametrize("settle", ["archive", "delete"])
+def test_a_message_that_is_done_at_this_moment_does_not_become_a_dead_letter(
+    database_18, claimed, settle
+):
+    last = BEGIN.replace("3)", "1)")
+    claimed.execute(last)
+    assert value(claimed, "select read_ct from pgmq.read('orders', 0, 1)") == 3
+    last = last.replace("{2}", "{3}")
+
+    done = f"select sluice.{settle}('orders', 1, 3)"
+    assert while_open(database_18, claimed, done, last) == [(1, None, "lost")]
+
+    assert rows(claimed, "select * from sluice.dead_letter") == []
+
+
 def test_without_the_lock_its_time_would_be_overwritten(database_18, claimed):
     replace_in(
         claimed,

@@ -12,7 +12,7 @@ import pytest
 
 from pgsluice import App, AsyncListener, EventLog, ListenerState, Notifier, Ticker, WorkQueue
 from pgsluice.worker.answer import Done, RetryAfter
-from pgsluice.worker.handler import GroupRoute, QueueRoute
+from pgsluice.worker.handler import GroupRoute, Limits, QueueRoute
 from pgsluice.worker.runtime.delivery import Settlement
 from pgsluice.worker.runtime.sources import make_source
 from pgsluice.worker.worker import Worker
@@ -171,8 +171,7 @@ def test_a_message_is_handled_as_soon_as_it_is_sent(worker_url, pool, observer, 
     with running(Notifier(pool)):
         asyncio.run(main())
 
-    latencies = sorted(started[number] - sent[number] for number in sent)
-    assert statistics.median(latencies) < 0.2, "it polls twice a minute"
+    assert max(started[number] - sent[number] for number in sent) < 10, "it polls twice a minute"
 
 
 def lateness(observer, arrived, table):
@@ -244,12 +243,16 @@ def test_an_event_is_handled_as_soon_as_it_is_inserted_and_again_at_its_time(
             async with looking(source) as later:
                 await arrival(later, 1)
                 late_s.append(later[0][0] - due_s)
-            return [delivery.payload for _, delivery in (*arrived, *again, *later)], late_s
+            return [(d.payload, d.attempt) for _, d in (*arrived, *again, *later)], late_s
 
     with running(Ticker(pool, period_max_s=0.1, heartbeat_s=HEARTBEAT_S)):
         payloads, late_s = asyncio.run(main())
 
-    assert payloads == ["0", "1", "2", "3", "4", "fails", "later"]
+    assert payloads == [
+        *((str(number), 1) for number in range(5)),
+        ("fails", 2),
+        ("later", 1),
+    ]
     assert all(-0.1 < late < 0.3 for late in late_s), late_s
 
 
@@ -333,3 +336,31 @@ def test_without_anybody_who_notifies_it_polls_once_a_second_at_the_most_rarely(
     assert state is ListenerState.NO_NOTIFIER
     assert 8 <= statements <= 20, "a claim and a question each time"
     assert latency_s < 1.5
+
+
+def test_a_limited_queue_is_looked_at_when_it_has_room_again(
+    worker_url, pool, observer, queue_name
+):
+    """Who is told of what there is to read is told of it once; and nobody tells that there is room."""
+    WorkQueue(observer).send_batch(queue_name, list(range(12)))
+    rate = Limits(rate=4, rate_s=0.5)
+
+    async def main():
+        async with pool_of(worker_url) as engine, listening(worker_url) as listener:
+            limited = spec(QueueRoute(queue_name), limits=rate)
+            source = make_source(limited, engine, listener, "tester")
+            await source.prepare()
+            await reliable(source)
+            async with looking(source) as arrived:
+                await arrival(arrived, 12, 10)
+            return [at_s - arrived[0][0] for at_s, _ in arrived]
+
+    with running(Notifier(pool, heartbeat_s=HEARTBEAT_S)):
+        times = asyncio.run(main())
+
+    (stored,) = [
+        each for each in WorkQueue(observer).list_queue_limits() if each.queue_name == queue_name
+    ]
+    assert (stored.rate, stored.rate_s) == (4, 0.5)
+    assert 0.4 <= times[4] < 0.9
+    assert 0.9 <= times[8] < 1.8

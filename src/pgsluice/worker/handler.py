@@ -73,11 +73,14 @@ class ConsumerRoute:
         log_name: The log.
         consumer_name: The consumer; registered when the worker starts, if it is not.
         event_types: As for `GroupRoute`.
+        dead_letter_queue: A work queue for the events that are rejected or have failed for the last time; None: the
+            consumer stays before such an event, and tries again.
     """
 
     log_name: str
     consumer_name: str
     event_types: tuple[str, ...] = ()
+    dead_letter_queue: str | None = None
 
 
 Route = QueueRoute | GroupRoute | ConsumerRoute

@@ -9,7 +9,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.middleware import Middleware
 from pgsluice.worker.pause import async_pause
 from pgsluice.worker.runtime.connections import Connections
+from pgsluice.worker.runtime.consumer_lane import ConsumerLane, make_consumer_lanes
 from pgsluice.worker.runtime.delivery import Counts
 from pgsluice.worker.runtime.executor import Executor
 from pgsluice.worker.runtime.lane import IDLE_S, Lane
@@ -121,7 +122,7 @@ class Worker:
         self._make_feeds = make_feeds
         self._complaints = Complaints(_log)
         self._state = "starting"
-        self._lanes: list[Lane] = []
+        self._lanes: list[Lane | ConsumerLane] = []
         self._sources: list[Source] = []
         self._listener: AsyncListener | None = None
         self._executor: Executor | None = None
@@ -231,9 +232,10 @@ class Worker:
         make = self._make_feeds or make_feeds
         feeds = make(self._specs, connections.engine, self._listener, worker_id)
         turns = Turns(self._options.concurrency)
+        idle_s = IDLE_S if self._idle_s is None else _EMPTY_POLL_S
         for feed in feeds:
             stack.push_async_callback(feed.source.close)
-            await self._prepare(feed.source)
+            await self._prepare(feed.source.name, feed.source.prepare)
             self._lanes.append(
                 Lane(
                     feed.source,
@@ -243,9 +245,20 @@ class Worker:
                     turns,
                     self._complaints,
                     prefetch=self._options.prefetch,
-                    idle_s=IDLE_S if self._idle_s is None else _EMPTY_POLL_S,
+                    idle_s=idle_s,
                 )
             )
+        for lane in make_consumer_lanes(
+            self._specs,
+            connections.engine,
+            executor,
+            self._listener,
+            self._complaints,
+            idle_s=idle_s,
+        ):
+            stack.push_async_callback(lane.close)
+            await self._prepare(lane.name, lane.prepare)
+            self._lanes.append(lane)
 
     async def _connect(self, stack: contextlib.AsyncExitStack) -> Connections:
         conninfo: str | None = self._conninfo
@@ -274,13 +287,13 @@ class Worker:
             self._listener = await stack.enter_async_context(AsyncListener(conninfo))
         return connections
 
-    async def _prepare(self, source: Source) -> None:
+    async def _prepare(self, name: str, prepare: Callable[[], Awaitable[None]]) -> None:
         """Let a source make itself ready, when the server is there."""
         assert self._stopping is not None  # noqa: S101 - made by `run`
-        patience = Patience(source.name, self._complaints)
+        patience = Patience(name, self._complaints)
         while not self._stopping.is_set():
             try:
-                await source.prepare()
+                await prepare()
             except PASSING as error:
                 await async_pause(self._stopping, patience.failed("begin", error))
             else:
@@ -291,6 +304,9 @@ class Worker:
         if self._idle_s is not None:
             looking = asyncio.create_task(self._stop_when_empty(self._idle_s))
         try:
+            if not tasks and self._stopping is not None:
+                await self._stopping.wait()
+                return
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             if any(not task.done() for task in tasks):  # one broke, which none should
                 self.stop()

@@ -99,6 +99,13 @@ def next_due(queue_name: str, after: datetime | None) -> Call[Due]:
     return Call(sql, (queue_name, after), _due, queue_name)
 
 
+def next_room(queue_name: str) -> Call[Due]:
+    sql: LiteralString = (
+        "select room, pg_catalog.clock_timestamp() from sluice.next_room(%s::text) as room"
+    )
+    return Call(sql, (queue_name,), _due, queue_name)
+
+
 def next_group_due(queue_name: str, group_name: str, after: datetime | None) -> Call[Due]:
     sql: LiteralString = (
         "select due, pg_catalog.clock_timestamp() "

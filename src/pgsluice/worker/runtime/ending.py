@@ -35,6 +35,8 @@ class Ending:
 
 DONE = Ending(Done())
 ACKNOWLEDGED = Ending(Done(), settled="done")
+# The place where its handler runs could not be had.
+NOT_NOW = Ending(Release(5.0))
 LOST = Ending(Release(), settled="lost")
 
 

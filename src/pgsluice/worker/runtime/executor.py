@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from pgsluice.errors import LeaseLostError, PayloadError
+from pgsluice.errors import ConfigurationError, LeaseLostError, PayloadError
 from pgsluice.worker.answer import Done
 from pgsluice.worker.handler import Execution, HandlerSpec, Mode
 from pgsluice.worker.middleware import HandlerCall, Middleware, around
@@ -18,6 +18,7 @@ from pgsluice.worker.runtime.delivery import Delivery
 from pgsluice.worker.runtime.ending import (
     ACKNOWLEDGED,
     LOST,
+    NOT_NOW,
     Ending,
     ending_of_error,
     ending_of_payload,
@@ -92,12 +93,11 @@ class Executor:
 
     async def handle(self, spec: HandlerSpec, context: AnyContext) -> Ending:
         """Call a handler for one message."""
+        if not await self._is_ready(spec):
+            return NOT_NOW
         try:
             payload = context.delivery.payload
-            if spec.execution is Execution.PROCESS:
-                # It decodes, and its start is not part of the handler's time.
-                await self._processes.make_ready(spec)
-            else:
+            if spec.execution is not Execution.PROCESS:  # there it is decoded there
                 payload = spec.decode(payload)
         except PayloadError as error:
             return ending_of_payload(error)
@@ -120,8 +120,8 @@ class Executor:
         endings: dict[int, Ending] = {}
         payloads: list[Any] = []
         called: list[AnyContext] = []
-        if spec.execution is Execution.PROCESS:
-            await self._processes.make_ready(spec)
+        if not await self._is_ready(spec):
+            return [NOT_NOW] * len(contexts)
         for position, context in enumerate(contexts):
             try:
                 payload = context.delivery.payload
@@ -142,6 +142,17 @@ class Executor:
                     ending = next(rest)
                     endings[position] = ACKNOWLEDGED if context.is_acknowledged else ending
         return [endings[position] for position in range(len(contexts))]
+
+    async def _is_ready(self, spec: HandlerSpec) -> bool:
+        """Whether there is a place where a handler runs. Its start is no part of the handler's time or fault."""
+        if spec.execution is not Execution.PROCESS:
+            return True
+        try:
+            await self._processes.make_ready(spec)
+        except ConfigurationError as error:
+            _log.error("%s", error)
+            return False
+        return True
 
     async def _attempt(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
         """What the handler returned; an Ending for what it raised."""

@@ -27,6 +27,7 @@ from pgsluice.worker.runtime.threads import Threads
 __all__ = ["Job", "ProcessPool", "RemoteError"]
 
 _END_S = 2.0
+_START_S = 60.0
 # The module of the standard library keeps lists of processes that are not for several threads.
 _starting = threading.Lock()
 
@@ -56,14 +57,20 @@ class ProcessPool:
         self._all: set[_Child] = set()
 
     async def make_ready(self, spec: HandlerSpec) -> None:
-        """Start a process if none is idle, and look that it finds a handler.
+        """Start a process if none is idle, and look that it finds a handler; the next call finds it there.
 
         Raises:
             ConfigurationError: It does not, or cannot start.
         """
+        while self._idle and not self._idle[-1].is_alive():
+            self._all.discard(self._idle.pop())
         if self._idle:
             return
-        reply = await self._ask(Job.of(spec, [], []))
+        try:
+            async with asyncio.timeout(_START_S):
+                reply = await self._ask(Job.of(spec, [], []))
+        except TimeoutError:
+            reply = f"it did not start within {_START_S:g} s"
         if reply:
             detail = reply.endings[0].failure if isinstance(reply, Reply) else reply
             raise ConfigurationError(
@@ -146,6 +153,10 @@ class _Child:
         if isinstance(reply, Reply) and any(map(_is_out_of_memory, reply.endings)):
             self.is_worn = True  # what it could not get it may have half
         return reply
+
+    def is_alive(self) -> bool:
+        """Whether it did not end while it was idle."""
+        return self._process is not None and self._process.is_alive()
 
     def kill(self) -> None:
         """End it at once; does not wait."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -13,12 +14,14 @@ from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, Steps, claims, limits, listeners, pgmq, retries
 from pgsluice.client.retry_records import FailedMessage
+from pgsluice.errors import PrivilegeError
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
 from pgsluice.worker.runtime.polling import Polling
 
+_log = logging.getLogger(__name__)
 _GROUP_HEADER = "x-pgmq-group"
 _DEFAULT_FACTOR = 2.0  # of sluice.fail
 
@@ -47,6 +50,7 @@ class QueueSource:
         self._queue_name = route.queue_name
         self._topic = route.topic
         self._retry = spec.retry
+        self._limits = spec.limits
         self._is_kept = spec.keep == "archive"
         self._worker_id = worker_id
         self._notes_first = spec.retry is not None and spec.retry.max_attempts == 1
@@ -57,6 +61,7 @@ class QueueSource:
             (listener or AsyncListener("")).subscribe(self._queue_name),
             lambda after: self._runner.run(listeners.next_due(self._queue_name, after)),
             is_told_of_time=True,
+            next_room=lambda: self._runner.run(listeners.next_room(self._queue_name)),
         )
 
     @property
@@ -72,9 +77,11 @@ class QueueSource:
         if self._retry is None:
             policies = await self._runner.run(retries.list_retry_policies())
             self._notes_first = any(
-                policy.queue_name.lower() == self._queue_name.lower() and policy.max_attempts == 1
-                for policy in policies
+                self._is_mine(policy.queue_name) and policy.max_attempts == 1 for policy in policies
             )
+        stored = await self._runner.run(limits.list_queue_limits())
+        if any(self._is_mine(limit.queue_name) for limit in stored) or await self._limit():
+            self._polling.limit()
 
     async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
         """As in `Source`."""
@@ -160,6 +167,28 @@ class QueueSource:
     async def close(self) -> None:
         """As in `Source`."""
         self._polling.subscription.close()
+
+    async def _limit(self) -> bool:
+        """Store the limits of the handler as those of the queue, which has none; whether there are any."""
+        fleet, key, rate = (
+            self._limits.fleet_concurrency,
+            self._limits.key_concurrency,
+            self._limits.rate,
+        )
+        if fleet is None and key is None and rate is None:
+            return False
+        rate_s = self._limits.rate_s
+        try:
+            await self._runner.run(
+                limits.set_queue_limits(self._queue_name, fleet, key, rate, rate_s, None, None)
+            )
+        except PrivilegeError as error:
+            _log.warning("%s: its limits are not set, and so do not count: %s", self.name, error)
+            return False
+        return True
+
+    def _is_mine(self, queue_name: str) -> bool:
+        return queue_name.lower() == self._queue_name.lower()
 
     def _calls(self, settlements: Sequence[Settlement]) -> list[Call[_Results]]:
         """What says all this to the server: one call for all that are done, one for all that failed, and so on."""
