@@ -42,6 +42,8 @@ from bench.workloads import (
     share_latency,
     share_send,
     share_wal,
+    worker_latency,
+    worker_noop,
 )
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import ConfigurationError, SluiceError
@@ -65,6 +67,8 @@ WORKLOADS = {
     "share_backlog": share_backlog,
     "share_wal": share_wal,
     "share_held": share_held,
+    "worker_noop": worker_noop,
+    "worker_latency": worker_latency,
 }
 SETTINGS = ("server_version", "synchronous_commit", "fsync", "shared_buffers", "wal_level")
 
@@ -78,9 +82,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--workload",
-        choices=[*WORKLOADS, "share", "all"],
+        choices=[*WORKLOADS, "share", "worker", "all"],
         default="send_read",
-        help="which question (default send_read); share: those about share groups; all takes about two hours",
+        help="which question (default send_read); share: those about share groups; worker: those about workers; all "
+        "takes about three hours",
     )
     parser.add_argument(
         "--repeats",

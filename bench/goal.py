@@ -16,16 +16,22 @@ class Goal:
         of: What that is: `PEER`, a peer's rate; the name of another question, our rate there; None.
         why_missed: Said with the result when it is not reached.
         peer: Which peer; None: the first.
+        unit: Said behind `least` where it is compared with nothing.
     """
 
     least: float
     of: str | None = PEER
     why_missed: str = ""
     peer: str | None = None
+    unit: str = "a second"
 
     def __str__(self) -> str:
         if self.of is None:
-            return f"{self.least:,.0f} a second"
+            return (
+                f"{self.least:,.0f} {self.unit}"
+                if self.least >= 1
+                else f"{self.least:.2g} {self.unit}"
+            )
         return f"{self.least:.2g} of {self.peer or 'the peer' if self.of == PEER else self.of}"
 
     def ratio(self, question: str, medians: dict[str, dict[str, float]]) -> float:

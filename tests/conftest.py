@@ -35,12 +35,10 @@ FAST = {
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 VERSIONS = ("18", "16", "15")
 TESTS = Path(__file__).parent
-# Tests of single functions, most of all; PostgreSQL 16 is installed and adopted on, compared with its peers, and driven at once.
-ONE_FUNCTION = (
-    "client",
-    "worker",
-    *(f"db/{schema}" for schema in ("pgmq", "pgq", "pgq_coop", "sluice", "legacy")),
-)
+# What runs where, unless --every-version asks for all. Single functions: on the oldest version and the newest. Clients, whose
+# functions are tested there: on the newest. Everything else, such as installing, adopting and working at once: on each.
+ONE_FUNCTION = tuple(f"db/{schema}" for schema in ("pgmq", "pgq", "pgq_coop", "sluice", "legacy"))
+CLIENTS = ("client", "worker", "compat/test_official_client.py", "compat/test_official_listener.py")
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 8 << 30
 
@@ -72,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-version",
         action="store_true",
-        help="run the tests of single functions on PostgreSQL 16 too, not only on the oldest and the newest version",
+        help="run the tests of clients and of single functions on each version, not only on the newest, and the oldest",
     )
 
 
@@ -87,13 +85,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_shown_by_another_version(item: pytest.Item) -> bool:
-    """A single function that works on the versions before and behind works on the one between."""
-    call = getattr(item, "callspec", None)
-    return (
-        call is not None
-        and call.params.get("server") == "16"
-        and any(item.path.is_relative_to(TESTS / folder) for folder in ONE_FUNCTION)
-    )
+    version = getattr(item, "callspec", None) and item.callspec.params.get("server")
+    elsewhere = {"16": ONE_FUNCTION + CLIENTS, "15": CLIENTS}.get(version, ())
+    return any(item.path.is_relative_to(TESTS / place) for place in elsewhere)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -111,7 +105,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         lines.append(f"server: {said.stdout.strip()} ({bin_dir})")
     if not config.getoption("--every-version"):
         lines.append(
-            "server: PostgreSQL 16 without the tests of single functions; with --every-version all of them"
+            "server: clients on PostgreSQL 18, single functions on 18 and 15; with --every-version on each"
         )
     return lines
 

@@ -12,6 +12,15 @@ from pathlib import Path
 import pgsluice
 
 SOURCE = Path(pgsluice.__file__).parents[1]
+GUIDES = Path(__file__).parents[1] / "docs" / "guides"
+
+
+def write_example(guide: str, name: str, folder: Path) -> None:
+    """Write a file into the folder as the guide shows it."""
+    shown = (GUIDES / f"{guide}.md").read_text(encoding="utf-8")
+    text = shown.partition(f"```python\n# {name}\n")[2].partition("```")[0]
+    assert text, f"{guide} shows no {name}"
+    (folder / name).write_text(text, encoding="utf-8")
 
 
 def environment(folder: Path, **variables: str) -> dict[str, str]:

@@ -95,6 +95,13 @@ def test_dead_letters_are_listed_with_all_that_is_known_and_counted(queue):
     assert [letter["msg_id"] for letter in after] == [5, 6]
     count = ["--count", "--conditional", '{"odd": true}']
     assert queue("dead-letters", "list", "orders", *count) == "3\n"
+    for options, wanted in (
+        (["--error-type", "KeyError", "--reason", "bad"], "6\n"),
+        (["--error-type", "ValueError"], "0\n"),
+        (["--reason", "too many attempts"], "0\n"),
+        (["--until", "2020-01-01"], "0\n"),
+    ):
+        assert queue("dead-letters", "list", "orders", "--count", *options) == wanted
 
 
 def test_they_are_redriven_by_id_by_a_filter_and_at_a_rate(queue, connection):
@@ -102,7 +109,9 @@ def test_they_are_redriven_by_id_by_a_filter_and_at_a_rate(queue, connection):
     assert records(queue(*redrive, "1", "--into", "again")) == [{"dead_letter_id": 1, "msg_id": 1}]
     missing = queue(*redrive, "1", code=1, errors=True)
     assert "not in the dead letters of the queue: 1" in missing
-    assert queue(*redrive, "--conditional", '{"odd": true}') == "2 dead letters moved\n"
+    odd = ["--conditional", '{"odd": true}', "--error-type", "KeyError"]
+    assert queue(*redrive, *odd) == "2 dead letters moved\n"
+    assert queue(*redrive, "--reason", "parked") == "0 dead letters moved\n"
 
     began_s = time.monotonic()
     assert json.loads(queue(*redrive, "--all", "--rate", "10", "--json")) == {"redriven": 3}

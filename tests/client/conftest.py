@@ -19,11 +19,13 @@ import pytest
 from pgsluice import (
     AsyncEventLog,
     AsyncInbox,
+    AsyncSchedules,
     AsyncShareGroup,
     AsyncTableQueue,
     AsyncWorkQueue,
     EventLog,
     Inbox,
+    Schedules,
     ShareGroup,
     TableQueue,
     WorkQueue,
@@ -64,13 +66,18 @@ class Clients:
     Attributes:
         queue: The work queue client.
         log: The event log client.
+        schedules: The client of schedules.
         source: The connection or pool they work on; its methods block too.
         run: Runs what the async style returns.
     """
 
     def __init__(self, style: str, mode: str, source: Any, run: Any) -> None:
-        kinds = (QUEUES[style, mode], AsyncEventLog if style == "async" else EventLog)
-        self.queue, self.log = (Blocking(kind(source), run) for kind in kinds)
+        kinds = (
+            QUEUES[style, mode],
+            AsyncEventLog if style == "async" else EventLog,
+            AsyncSchedules if style == "async" else Schedules,
+        )
+        self.queue, self.log, self.schedules = (Blocking(kind(source), run) for kind in kinds)
         self.source = Blocking(source, run)
         self.run = run
         self._is_pool = hasattr(source, "getconn")

@@ -10,9 +10,11 @@ import pytest
 
 from pgsluice import (
     AsyncEventLog,
+    AsyncSchedules,
     AsyncTableQueue,
     AsyncWorkQueue,
     EventLog,
+    Schedules,
     TableQueue,
     WorkQueue,
 )
@@ -33,7 +35,12 @@ def test_the_sync_clients_are_what_the_generator_writes():
 
 @pytest.mark.parametrize(
     ("sync", "asynchronous"),
-    [(WorkQueue, AsyncWorkQueue), (TableQueue, AsyncTableQueue), (EventLog, AsyncEventLog)],
+    [
+        (WorkQueue, AsyncWorkQueue),
+        (TableQueue, AsyncTableQueue),
+        (EventLog, AsyncEventLog),
+        (Schedules, AsyncSchedules),
+    ],
 )
 def test_both_have_the_same_documented_methods(sync, asynchronous):
     def public(kind):

@@ -7,6 +7,7 @@ import random
 import threading
 from collections import Counter
 
+import psycopg
 import pytest
 
 from support import replace_in, rows, value, wait_for_lock
@@ -52,6 +53,21 @@ def test_a_failure_that_two_report_at_once_counts_once(database_18, claimed):
     assert rows(claimed, "select read_ct, attempts from sluice.attempt") == [(2, 2)]
 
 
+def test_above_read_committed_the_second_gets_a_serialization_failure_and_counts_nothing(
+    database_18, claimed
+):
+    with database_18.connect(autocommit=False) as waiter:
+        waiter.execute("set transaction isolation level repeatable read")
+        waiter.execute("select 1 from pgmq.q_orders")
+        claimed.execute(BEGIN)
+
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            waiter.execute(BEGIN)
+
+        waiter.rollback()
+        assert rows(waiter, BEGIN) == [(1, 2, "begun")]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "outcome"),
     [
@@ -80,6 +96,21 @@ def test_a_message_that_somebody_claims_at_this_moment_is_theirs(
 
     assert value(claimed, "select vt < clock_timestamp() + '31 s' from pgmq.q_orders")
     assert rows(claimed, "select * from sluice.attempt") == []
+
+
+@pytest.mark.parametrize("settle", ["archive", "delete"])
+def test_a_message_that_is_done_at_this_moment_does_not_become_a_dead_letter(
+    database_18, claimed, settle
+):
+    last = BEGIN.replace("3)", "1)")
+    claimed.execute(last)
+    assert value(claimed, "select read_ct from pgmq.read('orders', 0, 1)") == 3
+    last = last.replace("{2}", "{3}")
+
+    done = f"select sluice.{settle}('orders', 1, 3)"
+    assert while_open(database_18, claimed, done, last) == [(1, None, "lost")]
+
+    assert rows(claimed, "select * from sluice.dead_letter") == []
 
 
 def test_without_the_lock_its_time_would_be_overwritten(database_18, claimed):

@@ -28,6 +28,11 @@ ENDINGS = (
     "update pgmq.q_q set vt = clock_timestamp() where msg_id = %s and read_ct = %s",
 )
 
+WAIT = (
+    "select sluice.fail('q', jsonb_build_array(jsonb_build_object("
+    "'msg_id', %s::bigint, 'read_ct', %s::int, 'delay', 0.01)), policy => '{\"max_attempts\": 99}')"
+)
+
 
 @pytest.fixture
 def sessions(database_18):
@@ -170,6 +175,53 @@ def test_a_planted_bug_is_found(sessions, pool, check, function, old, new):
 
     with pytest.raises((AssertionError, psycopg.errors.UniqueViolation)):
         check(sessions, pool, rounds=100)
+
+
+@pytest.mark.parametrize("when_waiting", ["block", "skip"])
+def test_messages_of_a_key_are_handled_one_after_the_other(database_18, pool, when_waiting):
+    """Eight sessions; of each message the first claims fail, lapse or are given back. With block also the ends are in order."""
+    per_key = 12
+    held: set[str] = set()
+    ended: dict[str, list[int]] = {str(key): [] for key in range(KEYS)}
+    guard = threading.Lock()
+    deadline = time.monotonic() + 60
+    with database_18.connect() as connection:
+        connection.execute("select pgmq.create('q')")
+        connection.execute(
+            "select sluice.set_queue_limits('q', when_waiting => %s)", (when_waiting,)
+        )
+        connection.execute(
+            "select pgmq.send('q', '1'::jsonb, jsonb_build_object('x-pgmq-group', n %% %s)) from generate_series(1, %s) as n",
+            (KEYS, KEYS * per_key),
+        )
+
+    def handle(number: int) -> None:
+        generator = random.Random(number)
+        with database_18.connect() as session:
+            while sum(map(len, ended.values())) < KEYS * per_key:
+                assert time.monotonic() < deadline
+                claims = rows(
+                    session,
+                    "select msg_id, read_ct, headers ->> 'x-pgmq-group' from sluice.claim_messages('q', 600, 3)",
+                )
+                with guard:
+                    assert held.isdisjoint(claim[2] for claim in claims)
+                    held.update(claim[2] for claim in claims)
+                session.execute("select pg_sleep(0.001)")
+                for msg_id, read_ct, key in claims:
+                    is_done = read_ct > generator.randint(0, 3)
+                    with guard:
+                        held.remove(key)
+                        if is_done:
+                            ended[key].append(msg_id)
+                    ending = ENDINGS[0] if is_done else generator.choice((ENDINGS[-1], WAIT))
+                    session.execute(ending, (msg_id, read_ct))
+
+    list(pool.map(handle, range(SESSIONS)))
+
+    assert all(len(ids) == per_key for ids in ended.values())
+    if when_waiting == "block":
+        assert all(ids == sorted(ids) for ids in ended.values())
 
 
 @pytest.mark.parametrize("is_locked", [True, False])

@@ -75,6 +75,28 @@ def test_a_hundred_thousand_messages_stay_with_their_ids_rights_policies_and_tri
     assert value(pgmq, "select pgmq.metrics('Mixed Case-1')").startswith('("Mixed Case-1",1,')
 
 
+def test_attempts_of_messages_that_were_claimed_before_are_counted(pgmq):
+    pgmq.execute("select pgmq.create('orders')")
+    pgmq.execute("select pgmq.send_batch('orders', array['1', '2']::jsonb[])")
+    pgmq.execute("select pgmq.read('orders', 0, 2)")
+    pgmq.execute("select pgmq.read('orders', 60, 2)")
+
+    schema.adopt(pgmq)
+
+    claims = "'orders', '{1, 2}', '{2, 2}'"
+    assert rows(pgmq, f"select attempt from sluice.begin_attempts({claims}, 'w', 3)") == [
+        (2,),
+        (2,),
+    ]
+    failures = '[{"msg_id": 1, "read_ct": 2}, {"msg_id": 2, "read_ct": 2, "reject": true}]'
+    assert rows(pgmq, f"select outcome, attempt from sluice.fail('orders', '{failures}')") == [
+        ("retry", 2),
+        ("dead", 2),
+    ]
+    pgmq.execute("select pgmq.drop_queue('orders')")
+    assert value(pgmq, "select count(*) from sluice.attempt") == 0
+
+
 def test_the_catalog_is_afterwards_that_of_an_installation(pgmq, connection):
     fill(pgmq)
 

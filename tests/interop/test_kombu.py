@@ -22,18 +22,7 @@ from pgsluice.errors import ArgumentError, QueueNotFoundError
 
 TRANSPORT = "pgsluice.interop.kombu:Transport"
 
-# Celery's tutorial, "First steps with Celery", with results. The secret shows whether a log would hold one.
-TASKS = """
-import os
-from celery import Celery
-
-app = Celery("tasks", backend="rpc://", broker=os.environ["BROKER"])
-app.conf.broker_transport = "pgsluice.interop.kombu:Transport"
-
-@app.task
-def add(x, y):
-    return x + y
-"""
+# Celery's tutorial, "First steps with Celery", with results, as the guide has it.
 FIRST_STEPS = """
 from tasks import add
 result = add.delay(4, 4)
@@ -42,10 +31,10 @@ print(result.get(timeout=20), result.ready(), result.state)
 
 # Acknowledged late: each task says that it runs, and waits for the gate; then it says that it is done.
 GATED = """
-import os, pathlib, time
+import pathlib, time
 from celery import Celery
 
-app = Celery("gated", broker=os.environ["BROKER"])
+app = Celery("gated", broker="postgresql://")
 app.conf.update(
     broker_transport="pgsluice.interop.kombu:Transport",
     broker_transport_options={"visibility_timeout": 3},
@@ -67,7 +56,7 @@ def work(number):
 def worker(folder: Path, url: str, module: str) -> Iterator[subprocess.Popen]:
     command = [sys.executable, "-m", "celery", "-A", module, "worker", "--loglevel=INFO"]
     command.append("--concurrency=2")
-    with support_processes.running(command, folder, BROKER=url) as process:
+    with support_processes.running(command, folder, PGSLUICE_DSN=url) as process:
         yield process
 
 
@@ -84,13 +73,12 @@ def observer(database_18):
 
 
 def test_the_first_steps_with_celery_run(database_18, observer, tmp_path):
-    (tmp_path / "tasks.py").write_text(TASKS)
+    support_processes.write_example("taskiq-and-celery", "tasks.py", tmp_path)
     (tmp_path / "first_steps.py").write_text(FIRST_STEPS)
-    separator = "&" if "?" in database_18.url else "?"
-    url = f"{database_18.url}{separator}password=hunter2"
+    url = f"{database_18.url}&password=hunter2"  # is it in a log?
 
     with worker(tmp_path, url, "tasks"):
-        said = support_processes.run([sys.executable, "first_steps.py"], tmp_path, BROKER=url)
+        said = support_processes.run([sys.executable, "first_steps.py"], tmp_path, PGSLUICE_DSN=url)
 
     assert said == "8 True SUCCESS\n"
     assert "hunter2" not in (tmp_path / "log").read_text()
@@ -102,7 +90,7 @@ def test_the_first_steps_with_celery_run(database_18, observer, tmp_path):
 def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
     (tmp_path / "gated.py").write_text(GATED)
     send = "import gated\nfor number in range(12): gated.work.delay(number)"
-    support_processes.run([sys.executable, "-c", send], tmp_path, BROKER=database_18.url)
+    support_processes.run([sys.executable, "-c", send], tmp_path, PGSLUICE_DSN=database_18.url)
     done = tmp_path / "done"
 
     with worker(tmp_path, database_18.url, "gated") as process:
@@ -117,10 +105,10 @@ def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
 
 
 def test_the_queue_keeps_a_task_until_its_time(database_18, observer, tmp_path):
-    (tmp_path / "tasks.py").write_text(TASKS)
+    support_processes.write_example("taskiq-and-celery", "tasks.py", tmp_path)
     send = "from tasks import add\nadd.apply_async((1, 2), countdown=300)"
 
-    support_processes.run([sys.executable, "-c", send], tmp_path, BROKER=database_18.url)
+    support_processes.run([sys.executable, "-c", send], tmp_path, PGSLUICE_DSN=database_18.url)
 
     ((wait_s,),) = rows(
         observer, "select extract(epoch from vt - enqueued_at)::float8 from pgmq.q_celery"

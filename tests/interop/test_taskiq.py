@@ -22,8 +22,8 @@ from taskiq import AsyncBroker, BrokerMessage
 
 from pgsluice.interop.taskiq import PgsluiceBroker
 
-# The example of Taskiq's guide, "Getting started": what is sent by one process runs in another, and the result comes back.
-# Where the guide has a result backend in Redis, this one has a folder.
+# The example of Taskiq's guide, "Getting started": sent by one process, run in another, and the result comes back. Where
+# the guide keeps results in Redis, this one has a folder.
 EXAMPLE = """
 import asyncio, pathlib, pickle
 from taskiq import AsyncResultBackend
@@ -117,6 +117,18 @@ def test_the_example_of_taskiq_runs(database_18, tmp_path):
                 lambda: value(connection, "select count(*) from pgmq.q_taskiq") == 0,
                 "the acknowledgement",
             )
+
+
+def test_the_guide_runs(database_18, tmp_path):
+    support_processes.write_example("taskiq-and-celery", "mail_broker.py", tmp_path)
+
+    with worker(tmp_path, database_18, "mail_broker"):
+        support_processes.run(
+            [sys.executable, "mail_broker.py"], tmp_path, PGSLUICE_DSN=database_18.url
+        )
+
+        log = tmp_path / "log"
+        wait_until(lambda: "sent the receipt of order 42" in log.read_text(), "the task to run")
 
 
 async def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):

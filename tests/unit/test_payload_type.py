@@ -239,11 +239,12 @@ class Tree:
     by_name: dict[str, Tree | None]
 
 
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=9)
 TREES = st.recursive(
-    st.builds(Tree, st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.builds(Tree, st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
               st.just([]), st.just({})),
     lambda inner: st.builds(Tree, st.integers(), st.lists(inner, max_size=3),
-                            st.dictionaries(st.text(max_size=3), st.none() | inner, max_size=3)),
+                            st.dictionaries(TEXTS, st.none() | inner, max_size=3)),
     max_leaves=10,
 )  # fmt: skip
 
@@ -254,6 +255,15 @@ def test_whatever_a_type_that_names_itself_holds_comes_back(tree):
 
     assert kind.decode(json.loads(json.dumps(kind.encode(tree)))) == tree
     assert kind.decode_text(kind.encode_text(tree)) == tree
+
+
+def test_what_is_nested_too_deeply_is_refused_and_no_crash():
+    tree: Any = {"value": 1, "children": [], "by_name": {}}
+    for _ in range(900):  # as deep as Python reads JSON
+        tree = {"value": 1, "children": [tree], "by_name": {}}
+
+    with pytest.raises(PayloadError, match="payload is nested too deeply"):
+        payload_type(Tree).decode(tree)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +288,7 @@ def test_an_event_holds_text_as_it_is_and_all_else_as_json(annotation, value, te
     ("annotation", "text", "words"),
     [
         (int, "{", "payload is no JSON: "),
+        (float, "NaN", "payload is no JSON: NaN is no number of JSON"),
         (int, "[" * 100_000, "payload is no JSON: "),
         (int, None, "payload is null; it must be int"),
         (str, None, "payload is null; it must be str"),

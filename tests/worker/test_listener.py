@@ -5,13 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import shutil
-import socket
-import subprocess
 import threading
 import time
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -32,6 +27,7 @@ from pgsluice.errors import ArgumentError
 from pgsluice.worker.signs import Kind, Place
 from support import rows, value, wait_until
 from support_listen import running
+from support_pooler import pooling
 from support_proxy import BlackHole
 
 # Longer than any test waits: who is woken before was woken by a notification.
@@ -275,43 +271,8 @@ def test_a_connection_into_a_black_hole_is_found_within_two_heartbeats(
 
 @pytest.fixture
 def pooler_url(worker_url, servers_folder):
-    """A PgBouncer in transaction mode."""
-    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-    if program is None:
-        pytest.skip("PgBouncer is not installed: apt-get install pgbouncer")
-    parts = conninfo.conninfo_to_dict(worker_url)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    settings = servers_folder / "pgbouncer.ini"
-    settings.write_text(
-        "[databases]\n"
-        f"* = host={parts['host']} port={parts['port']} user=postgres\n"
-        "[pgbouncer]\n"
-        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-        "auth_type = any\npool_mode = transaction\nignore_startup_parameters = extra_float_digits\n"
-    )
-    # As root nobody runs it, and only who runs the server can enter the socket's folder.
-    owner = Path(parts["host"]).stat()
-    user = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
-    with subprocess.Popen(
-        [program, str(settings)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        **(user if os.geteuid() == 0 else {}),
-    ) as process:
-        url = conninfo.make_conninfo(worker_url, host="127.0.0.1", port=port)
-
-        def answers():
-            assert process.poll() is None, f"PgBouncer ended with {process.returncode}"
-            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(url):
-                return True
-            return False
-
-        try:
-            wait_until(answers, "PgBouncer to answer", deadline_s=20)
-            yield url
-        finally:
-            process.terminate()
+    with pooling(worker_url, servers_folder) as url:
+        yield url
 
 
 def test_behind_a_pooler_in_transaction_mode_it_says_so_once_and_who_waits_polls(

@@ -22,7 +22,7 @@ from pgsluice.worker.shutdown import Level, Shutdown
 from pgsluice.worker.supervisor import Supervisor
 from support import wait_until
 
-RUNNING = {"state": "running", "sources": {"queue q": {"reachable": True}}}
+RUNNING = {"state": "running", "sources": [{"is_reachable": True}]}
 # The protocol by hand: to import the package would take most of the time.
 CHILD = """
 import faulthandler, json, os, select, sys, time
@@ -34,7 +34,7 @@ with open(settings["tally"], "a") as file:
     file.write(f"{number}\\n")
 started = open(settings["tally"]).read().count("\\n")
 def tell():
-    os.write(settings["status_fd"], b'{"state": "running", "sources": {"queue q": {"reachable": true}}}\\n')
+    os.write(settings["status_fd"], b'{"state": "running", "sources": [{"is_reachable": true}]}\\n')
 def beat():
     while not select.select([0], [], [], 0.02)[0]:
         tell()
@@ -243,7 +243,7 @@ def test_the_endpoint_tells_live_from_ready(monkeypatch):
         status, report = ask(endpoint.port, "/ready?verbose=1")
         assert (status, report["ready"], report["processes"]["2"]) == (200, True, RUNNING)
 
-        health.tell(2, {"state": "running", "sources": {"queue q": {"reachable": False}}})
+        health.tell(2, {"state": "running", "sources": [{"is_reachable": False}]})
         assert ask(endpoint.port, "/ready")[0] == 503
         assert (
             ask(endpoint.port, "/live")[0] == 200

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from pgsluice.worker.testing import (
     run_handler,
     run_handler_async,
 )
-from support import rows, value
+from support import rows, value, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,14 +51,7 @@ async def mail(order: Order, context: Context) -> Any:
         raise ValueError("what")
     if order.id == 6:
         await context.heartbeat()
-    while True:
-        await _second()
-
-
-async def _second() -> None:
-    import asyncio
-
-    await asyncio.sleep(1)
+    return await asyncio.Event().wait()
 
 
 @app.handler("seen")
@@ -194,7 +187,8 @@ def shop(worker_url, observer):
     @shop.handler("drain_orders")
     def accept(order: Order, context: SyncContext) -> None:
         with context.transaction() as connection:
-            ship.send(order, connection=connection)
+            if context.once(f"order {order.id}"):
+                ship.send(order, connection=connection)
 
     @shop.handler("drain_parcels")
     async def ship(order: Order, context: Context) -> None:
@@ -206,21 +200,30 @@ def shop(worker_url, observer):
 
     create_queues(shop, observer)
     create_queues(shop, observer)  # those that are there are left alone
-    observer.execute("truncate pgmq.q_drain_orders, pgmq.q_drain_parcels, sluice.dead_letter")
+    observer.execute("truncate pgmq.q_drain_orders, pgmq.q_drain_parcels, sluice.inbox")
     yield shop, accept, paid
     shop.close()
 
 
 def test_queues_and_logs_are_drained_also_of_what_handlers_send(shop, observer):
     shop, accept, _ = shop
-    accept.send_many([Order(1), Order(2), Order(3)])
-    began_s = time.monotonic()
+    accept.send_many([Order(1), Order(2), Order(3), Order(1)])  # the first by mistake twice
 
     counts = drain(shop, queues=["drain_orders", "drain_parcels"])
 
-    assert (counts["accept"].done, counts["ship"].done, counts["ship"].dead) == (3, 2, 1)
+    assert (counts["accept"].done, counts["ship"].done, counts["ship"].dead) == (4, 2, 1)
     assert value(observer, "select count(*) from pgmq.q_drain_parcels") == 0
-    assert time.monotonic() - began_s < 20
+
+
+def test_an_app_is_drained_elsewhere_and_its_handlers_send_there(shop, worker_url, observer):
+    shop, accept, _ = shop
+    accept.send(Order(1))
+    shop.dsn = "host=/nowhere"
+
+    counts = drain(shop, queues=["drain_orders", "drain_parcels"], dsn=worker_url)
+
+    assert (counts["accept"].done, counts["ship"].done) == (1, 1)
+    assert shop.dsn == "host=/nowhere"
 
 
 async def test_a_log_is_ticked_while_it_is_drained(shop):
@@ -232,6 +235,19 @@ async def test_a_log_is_ticked_while_it_is_drained(shop):
     await shop.aclose()
 
     assert (first["paid"].done, counts["paid"].done) == (0, 2)
+
+
+async def test_a_worker_runs_beside_a_program_in_its_event_loop(shop):
+    shop, accept, _ = shop
+    async with shop.lifespan(queues=["drain_orders"], maintenance=False) as state:
+        await accept.send_async(Order(1))
+        status = state["worker"].status
+        await asyncio.to_thread(
+            wait_until,
+            lambda: sum(each.counts.done for each in status().handlers) == 1,
+            "the message",
+        )
+    await shop.aclose()
 
 
 USED = """
@@ -271,7 +287,7 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
         key: text for key, text in os.environ.items() if not key.startswith(("PGSLUICE", "PYTEST"))
     }
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "pgsluice_pytest", "-p", "no:cacheprovider", *arguments],
+        [sys.executable, "-m", "pytest", "-q", "-p", "pgsluice_pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments],
         cwd=folder, capture_output=True, text=True, env={**environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
 

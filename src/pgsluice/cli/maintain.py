@@ -33,29 +33,30 @@ from pgsluice.worker import Maintainer, Maintenance, Pace, Ticker
     type=click.IntRange(min=1),
     default=10,
     show_default=True,
-    help="How often to look for new events while they arrive: so long, at most, one waits for its tick.",
+    help="How often to look for new events while they arrive, milliseconds: so long, at most, one waits for its tick.",
 )
 @click.option(
     "--tick-max-ms",
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="How often to look when none has arrived for long.",
+    help="How often to look when none has arrived for long, milliseconds.",
 )
 @click.option(
     "--poll-interval-ms",
     type=click.IntRange(min=1),
-    default=50,
+    default=20,
     show_default=True,
-    help="How often to look for new messages: so long, at most, the listeners of a work queue wait for one.",
+    help="How often to look for new messages while none arrive, milliseconds: so long, at most, the listeners of a "
+    "work queue wait for one.",
 )
 @click.option(
     "--period-s",
     type=click.FloatRange(min=0, min_open=True),
     default=10.0,
     show_default=True,
-    help="How often to rotate logs and to do the rest: partitions, retention, deduplication keys, and the functions "
-    "that logs name in queue_extra_maint.",
+    help="How often to rotate logs and to do the rest, seconds: partitions, retention, deduplication keys, and the "
+    "functions that logs name in queue_extra_maint.",
 )
 @json_option
 @dsn_option

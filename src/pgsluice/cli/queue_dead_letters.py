@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 import click
 
@@ -21,7 +23,34 @@ from pgsluice.cli.queue_shared import (
     work_queue,
 )
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 _ids_argument = click.argument("ids", metavar="[ID]...", type=int, nargs=-1)
+
+
+def _filter_options(command: Command) -> Command:
+    """The options that say which dead letters: those given become one dictionary, by `_matching`."""
+    for option in (
+        click.option(
+            "--error-type", metavar="TEXT", help="Only those whose last error was of this type."
+        ),
+        click.option("--reason", metavar="TEXT", help="Only given up for this reason."),
+    ):
+        command = option(command)
+    return filter_options(command)
+
+
+def _matching(
+    reason: str | None,
+    error_type: str | None,
+    conditional: str | None,
+    conditional_headers: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> dict[str, Any]:
+    matching = read_filter(conditional, conditional_headers, since, until)
+    given = {"reason": reason, "error_type": error_type}
+    return matching | {name: value for name, value in given.items() if value is not None}
 
 
 @click.group("dead-letters")
@@ -34,7 +63,7 @@ def dead_letters() -> None:
 @click.option("--after", "after_id", type=int, metavar="ID", help="Only with a higher id.")
 @click.option("--qty", type=click.IntRange(1), help="The most to print.  [default: all]")
 @click.option("--count", "count_only", is_flag=True, help="Print only how many there are.")
-@filter_options
+@_filter_options
 @json_lines_option
 @dsn_option
 def list_(
@@ -42,11 +71,8 @@ def list_(
     after_id: int | None,
     qty: int | None,
     count_only: bool,
-    conditional: str | None,
-    conditional_headers: str | None,
-    since: datetime | None,
-    until: datetime | None,
     dsn: str | None,
+    **given: Any,
 ) -> None:
     """Print dead letters, lowest dead_letter_id first; those of a dropped queue are still there.
 
@@ -55,7 +81,7 @@ def list_(
     """
     if count_only and (after_id is not None or qty is not None):
         raise click.UsageError("--count goes without --after and --qty")
-    matching = read_filter(conditional, conditional_headers, since, until)
+    matching = _matching(**given)
     with work_queue(dsn, queue_name) as work:
         if count_only:
             click.echo(work.count_dead_letters(queue_name, **matching))
@@ -70,7 +96,7 @@ def list_(
 @click.option("--into", "target", metavar="QUEUE", help="Where to send them.  [default: the same]")
 @click.option("--all", "everything", is_flag=True, help="All there are by now.")
 @click.option("--rate", type=click.IntRange(1), help="The most a second.  [default: no limit]")
-@filter_options
+@_filter_options
 @json_option
 @dsn_option
 def redrive(
@@ -79,12 +105,9 @@ def redrive(
     target: str | None,
     everything: bool,
     rate: int | None,
-    conditional: str | None,
-    conditional_headers: str | None,
-    since: datetime | None,
-    until: datetime | None,
     as_json: bool,
     dsn: str | None,
+    **given: Any,
 ) -> None:
     """Move dead letters back into their queue, or another: those with these ids, or those that a filter matches.
 
@@ -92,7 +115,7 @@ def redrive(
     With ids it prints the old and the new ones, and exits 1 when one was not there. With a filter it works in
     transactions of a thousand at the most, and prints how many.
     """
-    matching = read_filter(conditional, conditional_headers, since, until)
+    matching = _matching(**given)
     if bool(ids) + bool(matching or everything) != 1:
         raise click.UsageError("say what to send: ids, or a filter or --all; and one of these only")
     if ids and rate is not None:

@@ -54,14 +54,20 @@ def worker() -> None:
 @click.option(
     "--prefetch",
     type=click.IntRange(min=0),
-    help="How many messages of each handler may wait in a process, claimed and not begun, beside those in the works.  "
-    "[default: as many as are handled at once]",
+    help="How many messages each handler may claim beyond those that run: more keeps fast handlers busy, of slow ones "
+    "it keeps messages from other processes.  [default: as many as it begins in a tenth of a second]",
 )
 @click.option(
     "--lease-s",
     type=click.FloatRange(min=1, min_open=True),
     help="How long a claim lasts without a heartbeat, seconds: so long after a process died its messages come again.  "
     "[default: as each handler says, 30]",
+)
+@click.option(
+    "--max-memory-mb",
+    type=_COUNT,
+    help='How much address space each process for handlers with execution="process" may use, megabytes.  '
+    "[default: no limit]",
 )
 @click.option(
     "--until-empty",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     Literal,
@@ -41,8 +43,12 @@ from pgsluice.worker.middleware import Middleware, check_middleware
 from pgsluice.worker.retry import Retry
 from pgsluice.worker.schedules import ScheduleSpec
 from pgsluice.worker.sendable import Handler
-from pgsluice.worker.sending import Sending
+from pgsluice.worker.sending import Sending, prioritised
 from pgsluice.worker.sending_pools import SendingPools
+
+if TYPE_CHECKING:
+    from pgsluice.worker.lifespan import BackgroundWorker
+    from pgsluice.worker.worker import WorkerOptions
 
 Payload = TypeVar("Payload")
 Rest = ParamSpec("Rest")
@@ -102,7 +108,7 @@ class App:
 
     Attributes:
         name: For people, and for the server's list of connections.
-        dsn: Where to send and to work; None: as the rule of all commands has it.
+        dsn: Where to send and to work; None: as the rule of all commands has it. It may be set later.
         handlers: Its handlers, by name.
         middlewares: What is called around each, the first outermost.
         schedules: What is sent again and again, by name.
@@ -121,7 +127,7 @@ class App:
         self.handlers: dict[str, HandlerSpec] = {}
         self.middlewares: list[Middleware] = []
         self.schedules: dict[str, ScheduleSpec] = {}
-        self._pools = SendingPools(dsn, f"pgsluice {name}")
+        self._pools = SendingPools(lambda: self.dsn, f"pgsluice {name}")
 
     def __repr__(self) -> str:
         return f"<App {self.name!r} with {len(self.handlers)} handlers>"
@@ -271,6 +277,7 @@ class App:
         starts_at: datetime | None = None,
         ends_at: datetime | None = None,
         key: str | None = None,
+        priority: int | None = None,
         headers: dict[str, Any] | None = None,
         event_type: str | None = None,
     ) -> None:
@@ -291,7 +298,7 @@ class App:
             jitter_s: Each slot is late by less than so many seconds, 0 or more, always the same for one slot.
             starts_at: No slot is before this time; with `every_s` it is the first one. None: from now on.
             ends_at: No slot is at this time or after it; None: it goes on for ever.
-            key: As for `Handler.send`, as are the next two.
+            key: As for `Handler.send`, as are the next three.
 
         Raises:
             ArgumentError: The name is taken, or there is not one of `cron` and `every_s`, or a number is out of range.
@@ -319,7 +326,9 @@ class App:
                 )
         self.schedules[name] = ScheduleSpec(
             name=name,
-            **handler.sending.scheduled(payload, key=key, headers=headers, event_type=event_type),
+            **handler.sending.scheduled(
+                payload, key=key, headers=prioritised(headers, priority), event_type=event_type
+            ),
             cron=cron,
             every_s=every_s,
             time_zone=time_zone,
@@ -330,10 +339,48 @@ class App:
             ends_at=zoned_time(ends_at, "ends_at"),
         )
 
+    def lifespan(
+        self,
+        _web_app: object = None,
+        /,
+        *,
+        handlers: Sequence[str] | None = None,
+        queues: Sequence[str] | None = None,
+        options: WorkerOptions | None = None,
+        maintenance: bool = True,
+        grace_s: float = 10.0,
+    ) -> AbstractAsyncContextManager[dict[str, BackgroundWorker]]:
+        """Run a worker beside something else, in its event loop: `FastAPI(lifespan=app.lifespan)`, or `async with`.
+
+        Args:
+            handlers: Which of them; None: all.
+            queues: Only those whose messages come from these work queues or logs; None: all.
+            options: How it works.
+            maintenance: Also keep the database in order, when this process is the one that leads.
+            grace_s: How long handlers that have begun may take at the end, seconds.
+
+        Returns:
+            A context manager, which gives `{"worker": …}`; to Starlette and FastAPI that is `request.state.worker`.
+
+        Raises:
+            SluiceError: It cannot work, and waiting would not mend it.
+        """
+        # Who only sends needs nothing of this.
+        from pgsluice.worker.lifespan import lifespan
+
+        return lifespan(
+            self,
+            handlers=handlers,
+            queues=queues,
+            options=options,
+            maintenance=maintenance,
+            grace_s=grace_s,
+        )
+
     def close(self) -> None:
-        """Close the connections that were opened to send; the next who sends opens them again."""
+        """Close the connections that `send` and `send_many` opened; the next who sends opens others."""
         self._pools.close()
 
     async def aclose(self) -> None:
-        """As `close`, with those of this event loop."""
+        """Close those that `send_async` and `send_many_async` opened in this event loop; before the loop ends."""
         await self._pools.aclose()

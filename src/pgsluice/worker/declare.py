@@ -23,6 +23,7 @@ from pgsluice.worker.handler import (
     Route,
 )
 from pgsluice.worker.payload import PayloadType, payload_type, resolve_hints
+from pgsluice.worker.retry import Retry
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -199,6 +200,11 @@ def check_spec(spec: HandlerSpec) -> None:
     """
     if spec.keep not in ("archive", "delete"):
         raise ArgumentError(f"keep is {spec.keep!r}; use archive, delete")
+    for option, value, kind in (("retry", spec.retry, Retry), ("batch", spec.batch, Batch)):
+        if not isinstance(value, kind | None):
+            raise ArgumentError(
+                f"{option} of handler {spec.name!r} is {value!r}; use {kind.__name__}(…)"
+            )
     _check_numbers(spec)
     _check_exceptions(spec)
     if spec.mode is Mode.TRANSACTION:
@@ -232,8 +238,11 @@ def _check_numbers(spec: HandlerSpec) -> None:
         ("timeout_s", spec.timeout_s, 0.001, "0.001 or more seconds"),
     ]
     for option, number, least, words in rules:
-        if number is not None and not least <= number < math.inf:  # also refuses NaN
-            raise ArgumentError(f"{option} of handler {spec.name!r} is {number}; use {words}")
+        if number is None:
+            continue
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if not is_number or not least <= number < math.inf:  # also refuses NaN
+            raise ArgumentError(f"{option} of handler {spec.name!r} is {number!r}; use {words}")
 
 
 def _check_exceptions(spec: HandlerSpec) -> None:

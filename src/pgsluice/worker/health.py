@@ -6,7 +6,6 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,7 +32,6 @@ class Health:
         self._lock = threading.Lock()
         self._statuses: dict[int, dict[str, Any]] = {}
         self._beat_at_s: float | None = None
-        self.standing: Callable[[], str] | None = None  # of the maintenance
 
     def beat(self) -> None:
         """Note that the process that answers does not hang."""
@@ -72,16 +70,13 @@ class Health:
         return {
             "live": self.is_live,
             "ready": self.is_ready,
-            "maintenance": None if self.standing is None else self.standing(),
             "processes": processes,
         }
 
 
 def _is_ready(status: dict[str, Any]) -> bool:
-    sources = status.get("sources", {})
-    return status.get("state") == "running" and all(
-        source.get("reachable") for source in sources.values()
-    )
+    sources = status.get("sources", ())
+    return status.get("state") == "running" and all(source["is_reachable"] for source in sources)
 
 
 class HealthEndpoint:

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 # answer may not come. Together a leader that is killed is followed within two seconds.
 _SIGN_S = 1.0
 _SILENCE_S = 1.5
-_ANSWER_S = 5.0
+_ANSWER_S = 3.0
 # A server that comes back is found after so long at most.
 _RECONNECT_MAX_S = 1.0
 _SLICE_S = 0.25

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from pgsluice.connection import Target, resolve
 from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError
 from pgsluice.worker import start_checks
+from pgsluice.worker.beginning import begin
 from pgsluice.worker.loading import choose
 from pgsluice.worker.maintainer import Maintainer
 from pgsluice.worker.pause import next_delay_s
-from pgsluice.worker.process import in_thread
 from pgsluice.worker.runtime.status import WorkerStatus
 from pgsluice.worker.worker import Worker, WorkerOptions
 
@@ -47,6 +47,7 @@ class BackgroundWorker:
         )
         self._options = options or WorkerOptions()
         self._target = resolve(app.dsn)
+        self._connection_options = start_checks.UNKNOWN
         self._worker = self._make()
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -67,7 +68,8 @@ class BackgroundWorker:
             SluiceError: What waiting does not mend, such as a database without the schemas.
         """
         try:
-            await in_thread(lambda: start_checks.require(self._target, self._specs.values()))
+            self._connection_options = await begin(self._app, self._specs.values(), self._target)
+            self._worker = self._make()
         except (ConnectionFailedError, RetryableError) as error:
             _log.warning("worker: %s; it begins when the server is there", error)
         self._task = asyncio.create_task(self._run(), name=f"pgsluice worker {self._app.name}")
@@ -91,6 +93,7 @@ class BackgroundWorker:
             handlers=list(self._specs),
             options=self._options,
             conninfo=self._target.conninfo,
+            connection_options=self._connection_options,
         )
 
     async def _run(self) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 
 from psycopg_pool import ConnectionPool
 
+from pgsluice.client import FiredSlot, MaintenanceStep
 from pgsluice.errors import ArgumentError, PrivilegeError, SluiceError
 from pgsluice.worker.leader import Leader, Standing, Work
 from pgsluice.worker.maintenance import Maintenance, Report
 from pgsluice.worker.notifier import Notifier
+from pgsluice.worker.schedules import Scheduler
 from pgsluice.worker.ticker import Ticker
 
 _log = logging.getLogger(__name__)
@@ -31,14 +33,14 @@ class Pace:
         tick_min_s: Between two looks for new events while they arrive.
         tick_max_s: Between two looks when none has arrived for long.
         period_s: Between two rounds of rotation, partitions, retention and what else is rarely due.
-        poll_interval_s: Between two looks for new messages, whose listeners are then woken.
+        poll_interval_s: Between two looks for new messages while none arrive; their listeners are woken.
         heartbeat_s: Between two signs of life to those listeners.
     """
 
     tick_min_s: float = 0.01
     tick_max_s: float = 1.0
     period_s: float = 10.0
-    poll_interval_s: float = 0.05
+    poll_interval_s: float = 0.02
     heartbeat_s: float = 5.0
 
 
@@ -122,8 +124,14 @@ class Maintainer:
                 "notifier": Notifier(
                     pool, poll_interval_s=pace.poll_interval_s, heartbeat_s=pace.heartbeat_s
                 ).run,
+                "scheduler": Scheduler(pool, report=self._fired).run,
             }
             run_side_by_side(duties, stop)
+
+    def _fired(self, fired: FiredSlot) -> None:
+        if self._report is not None:
+            detail = f"slot {fired.slot.isoformat()}" if fired.error is None else fired.error
+            self._report(MaintenanceStep("schedule", fired.name, fired.error is None, detail))
 
 
 def run_side_by_side(works: dict[str, Work], stop: threading.Event) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -27,6 +28,7 @@ from uuid import UUID
 
 from pgsluice.client.calls.payload import json_text
 from pgsluice.errors import ArgumentError, PayloadError
+from pgsluice.worker.payload_pydantic import pydantic_converts
 
 # Takes a value and the path to it, which an error names: `payload.lines[2].price`.
 Convert = Callable[[Any, str], Any]
@@ -58,7 +60,8 @@ class PayloadType:
         Raises:
             PayloadError: The value is not of the type.
         """
-        return self.to_json(value, path)
+        with _bounded(path):
+            return self.to_json(value, path)
 
     def decode(self, payload: Any) -> Any:
         """Make a value of the JSON value that came.
@@ -66,7 +69,8 @@ class PayloadType:
         Raises:
             PayloadError: It does not fit.
         """
-        return self.from_json(payload, _ROOT)
+        with _bounded(_ROOT):
+            return self.from_json(payload, _ROOT)
 
     def encode_text(self, value: Any, path: str = _ROOT) -> str | None:
         """Make the text that an event holds; of None, null.
@@ -76,7 +80,7 @@ class PayloadType:
         Raises:
             PayloadError: The value is not of the type, or has no form in JSON.
         """
-        payload = self.to_json(value, path)
+        payload = self.encode(value, path)
         if payload is None:
             return None
         if self.is_text:
@@ -91,12 +95,12 @@ class PayloadType:
             PayloadError: It is no JSON, or does not fit.
         """
         if text is None or self.is_text:
-            return self.from_json(text, _ROOT)
+            return self.decode(text)
         try:
-            payload = json.loads(text)
+            payload = json.loads(text, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
             raise PayloadError(f"{_ROOT} is no JSON: {error}") from error
-        return self.from_json(payload, _ROOT)
+        return self.decode(payload)
 
 
 def payload_type(annotation: Any = Any) -> PayloadType:
@@ -216,6 +220,19 @@ def resolve_hints(holder: Any, name: str, globals_: dict[str, Any] | None = None
             f"an annotation of {name} names {error.name!r}, which is not defined when the program runs; define it at "
             "the top of a module, and import it outside of `if TYPE_CHECKING`"
         ) from error
+
+
+@contextmanager
+def _bounded(path: str) -> Iterator[None]:
+    """What is nested so deeply that Python cannot walk it is not of the type."""
+    try:
+        yield
+    except RecursionError:
+        raise PayloadError(f"{path} is nested too deeply") from None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _as_it_is(value: Any, _path: str) -> Any:
@@ -441,49 +458,4 @@ def _require(found: dict[str, Any], members: _Members, path: str) -> None:
 
 def _by_pydantic(annotation: Any) -> PayloadType:
     name = getattr(annotation, "__name__", None) or str(annotation)
-    try:
-        from pydantic import TypeAdapter, ValidationError
-        from pydantic.errors import PydanticUserError
-        from pydantic_core import PydanticSerializationError
-    except ImportError:
-        raise ArgumentError(
-            f"{name} cannot be a payload; use dict, list, str, int, float, bool, None, a dataclass or a TypedDict of "
-            "them, or install pydantic"
-        ) from None
-    try:
-        adapter = TypeAdapter[Any](annotation)
-    except (PydanticUserError, NameError) as error:
-        words = str(error).partition("\n")[0]
-        raise ArgumentError(f"{name} cannot be a payload: {words}") from error
-
-    def validated(text: str | bytes, path: str) -> Any:
-        try:
-            return adapter.validate_json(text)
-        except ValidationError as error:
-            raise PayloadError(_pydantic_words(error, path)) from error
-
-    def to_json(value: Any, path: str) -> Any:
-        try:
-            text = adapter.dump_json(value, by_alias=True, warnings=False)
-        except PydanticSerializationError as error:
-            raise _wrong(value, path, name) from error
-        # A model does not look again at what was changed after it was made, or was no instance of it: a receiver does.
-        validated(text, path)
-        return json.loads(text)
-
-    def from_json(payload: Any, path: str) -> Any:
-        # As JSON, in which a date is text also to a strict model.
-        return validated(json.dumps(payload), path)
-
-    return PayloadType(name, to_json, from_json)
-
-
-def _pydantic_words(error: Any, path: str) -> str:
-    shown_max = 5
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    words = [
-        f"{path}{''.join(f'[{part}]' if isinstance(part, int) else f'.{part}' for part in each['loc'])}: {each['msg']}"
-        for each in found[:shown_max]
-    ]
-    more = len(found) - shown_max
-    return "; ".join(words) + (f"; and {more} more" if more > 0 else "")
+    return PayloadType(name, *pydantic_converts(annotation, name))

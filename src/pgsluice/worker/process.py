@@ -9,7 +9,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
 
@@ -54,19 +54,19 @@ class Runnable(Protocol):
 
 
 async def serve(
-    make: Callable[[], Runnable],
+    make: Callable[[Result], Runnable],
     shutdown: Shutdown,
     *,
-    check: Callable[[], object],
+    begin: Callable[[], Awaitable[Result]],
     tell: Tell,
     until_empty_s: float | None = None,
 ) -> int:
     """Run a worker until it is told to end, or until there is nothing more to do.
 
     Args:
-        make: Makes the worker, once the server is there.
+        make: Makes the worker of what the beginning has found.
         shutdown: Tells it to end.
-        check: Looks whether it can start; raises what keeps it from it. Called in a thread.
+        begin: Looks whether it can start; raises what keeps it from it.
         tell: Told every half second how it fares.
         until_empty_s: End when nothing has come for so long; None: never.
 
@@ -81,13 +81,13 @@ async def serve(
     changed = asyncio.Event()
     loop = asyncio.get_running_loop()
     shutdown.watch(lambda: _call_soon(loop, changed.set))
-    starting = asyncio.create_task(_start(check, tell))
+    starting = asyncio.create_task(_start(begin, tell))
     await _first(starting, changed.wait())
     if not starting.done():
         starting.cancel()
         return EXIT_DONE
-    starting.result()
-    worker = make()
+    worker = make(starting.result())
+    _log.info("worker: it begins")
     running = asyncio.create_task(
         worker.run() if until_empty_s is None else worker.run_until_empty(idle_s=until_empty_s)
     )
@@ -97,6 +97,11 @@ async def serve(
     finally:
         beating.cancel()
     status = asdict(worker.status())
+    for handler in status["handlers"]:
+        counts = {
+            name: count for name, count in handler["counts"].items() if name != "by_error_type"
+        }
+        _log.info("worker: handler %s has ended", handler["name"], extra=counts)
     if not is_finished:
         return EXIT_LEFT
     counts = running.result()
@@ -123,19 +128,17 @@ async def _steer(
     return True
 
 
-async def _start(check: Callable[[], object], tell: Tell) -> None:
+async def _start(begin: Callable[[], Awaitable[Result]], tell: Tell) -> Result:
     """Look whether it can start, and wait as long as the server is away."""
     delay_s = 0.0
     while True:
         try:
-            await in_thread(check)
+            return await begin()
         except (ConnectionFailedError, RetryableError) as error:
             delay_s = min(_RECONNECT_MAX_S, next_delay_s(delay_s))
             _log.warning("%s; again in %.1f s", error, delay_s)
             tell({"state": "starting", "waits_for": "server"})
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
-        else:
-            return
 
 
 async def _beat(worker: Runnable, tell: Tell) -> None:
@@ -182,18 +185,12 @@ async def in_thread(step: Callable[[], Result]) -> Result:
     return await future
 
 
-def run_process(serving: Coroutine[Any, Any, int], shutdown: Shutdown) -> int:
+def run_process(serving: Coroutine[Any, Any, int]) -> int:
     """Run `serve` in a loop of its own, in a process that has nothing else to do.
 
     Returns:
         The exit code. What still hangs then ends with the process a moment later.
     """
-    # Whatever hangs: a handler that blocks the loop must not keep the process from ending.
-    shutdown.watch(
-        lambda: (
-            exit_after(_AT_ONCE_S + _EXIT_S, EXIT_LEFT) if shutdown.level is Level.AT_ONCE else None
-        )
-    )
     try:
         with asyncio.Runner() as runner:
             code = runner.run(serving)
@@ -203,6 +200,13 @@ def run_process(serving: Coroutine[Any, Any, int], shutdown: Shutdown) -> int:
         code = EXIT_ERROR
         exit_after(_EXIT_S, code)
     return code
+
+
+def end_at_once(shutdown: Shutdown) -> None:
+    """Let the process end soon after that is wanted, whatever hangs: a module in its import, a handler in the loop."""
+    shutdown.watch(
+        lambda: exit_after(_AT_ONCE_S + 1.0, EXIT_LEFT) if shutdown.level is Level.AT_ONCE else None
+    )
 
 
 def exit_after(seconds: float, code: int) -> None:

@@ -13,7 +13,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from pgsluice.worker.declare import places_of
 from pgsluice.worker.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.middleware import Middleware
-from pgsluice.worker.sending import Sending, delay_of, listed
+from pgsluice.worker.sending import Sending, all_prioritised, delay_of, listed, prioritised
 from pgsluice.worker.sending_pools import SendingPools
 
 Payload = TypeVar("Payload")
@@ -79,6 +79,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         delay_s: int | None = None,
         at: datetime | None = None,
         key: str | None = None,
+        priority: int | None = None,
         headers: dict[str, Any] | None = None,
         deduplication_key: str | None = None,
         event_type: str | None = None,
@@ -94,6 +95,8 @@ class Handler(Generic[Payload, Parameters, Result]):
             at: The time from which on it may be handled, with a time zone, instead.
             key: What it is kept in order by: PGMQ's group of the message (header `x-pgmq-group`); `ev_extra1` of an
                 event, which a share group with keys looks at unless it was told otherwise.
+            priority: Of a message in a queue with priorities (see `WorkQueue.set_queue_limits`): 1 is the most urgent.
+                None: the middle one.
             headers: A JSON object beside the payload; for an event texts by the names `ev_extra1` to `ev_extra4`.
             deduplication_key: For queues: one whose key was sent within the queue's window is not stored again. See
                 `WorkQueue.send`.
@@ -116,7 +119,7 @@ class Handler(Generic[Payload, Parameters, Result]):
             payload,
             delay=delay_of(delay_s, at),
             key=key,
-            headers=headers,
+            headers=prioritised(headers, priority),
             deduplication_key=deduplication_key,
             event_type=event_type,
         )
@@ -131,6 +134,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         delay_s: int | None = None,
         at: datetime | None = None,
         key: str | None = None,
+        priority: int | None = None,
         headers: dict[str, Any] | None = None,
         deduplication_key: str | None = None,
         event_type: str | None = None,
@@ -140,7 +144,7 @@ class Handler(Generic[Payload, Parameters, Result]):
             payload,
             delay=delay_of(delay_s, at),
             key=key,
-            headers=headers,
+            headers=prioritised(headers, priority),
             deduplication_key=deduplication_key,
             event_type=event_type,
         )
@@ -154,6 +158,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         delay_s: int | None = None,
         at: datetime | None = None,
         keys: Sequence[str | None] | None = None,
+        priority: int | None = None,
         headers: Sequence[dict[str, Any] | None] | None = None,
         deduplication_keys: Sequence[str | None] | None = None,
         event_type: str | None = None,
@@ -163,7 +168,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         Args:
             payloads: Any number; without any nothing is sent.
             connection: As for `send`, as are all that are not said here.
-            delay_s: For queues only, and for all of them; as is `at`.
+            delay_s: For queues only, and for all of them; as are `at` and `priority`.
             keys: One for each payload, None for none; or None.
             headers: As `keys`.
             deduplication_keys: As `keys`.
@@ -181,7 +186,7 @@ class Handler(Generic[Payload, Parameters, Result]):
             wanted,
             delay=delay_of(delay_s, at),
             keys=keys,
-            headers=headers,
+            headers=all_prioritised(headers, priority, len(wanted)),
             deduplication_keys=deduplication_keys,
             event_type=event_type,
         )
@@ -195,6 +200,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         delay_s: int | None = None,
         at: datetime | None = None,
         keys: Sequence[str | None] | None = None,
+        priority: int | None = None,
         headers: Sequence[dict[str, Any] | None] | None = None,
         deduplication_keys: Sequence[str | None] | None = None,
         event_type: str | None = None,
@@ -207,7 +213,7 @@ class Handler(Generic[Payload, Parameters, Result]):
             wanted,
             delay=delay_of(delay_s, at),
             keys=keys,
-            headers=headers,
+            headers=all_prioritised(headers, priority, len(wanted)),
             deduplication_keys=deduplication_keys,
             event_type=event_type,
         )

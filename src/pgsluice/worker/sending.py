@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from pgsluice.client.calls import Call, deduplication, delayed, pgq, producing
+from pgsluice.client.calls.arguments import whole, zoned_time
 from pgsluice.client.log_records import NewEvent
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.handler import ConsumerRoute, GroupRoute, QueueRoute, Route
@@ -15,6 +16,7 @@ from pgsluice.worker.payload import PayloadType
 
 # The header in which PGMQ keeps what a message is kept in order by.
 KEY_HEADER = "x-pgmq-group"
+_PRIORITY_HEADER = "x-pgmq-priority"
 _EXTRAS = ("ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 
 
@@ -206,11 +208,35 @@ def delay_of(delay_s: int | None, at: datetime | None) -> int | datetime | None:
     """The one of the two that is said.
 
     Raises:
-        ArgumentError: Both are.
+        ArgumentError: Both are, or it is negative, not whole, or without a time zone.
     """
     if delay_s is not None and at is not None:
         raise ArgumentError("delay_s and at say two times; use one of them")
-    return at if at is not None else delay_s
+    if delay_s is not None:
+        return whole(delay_s, "delay_s", 0)
+    return zoned_time(at, "at")
+
+
+def prioritised(headers: dict[str, Any] | None, priority: int | None) -> dict[str, Any] | None:
+    """Headers with the priority among them.
+
+    Raises:
+        ArgumentError: It is no whole number from 1 on, or the headers have another one.
+    """
+    if priority is None:
+        return headers
+    if whole(priority, "priority", 1) != (headers or {}).get(_PRIORITY_HEADER, priority):
+        raise ArgumentError(f"priority and the header {_PRIORITY_HEADER!r} differ; leave one out")
+    return {**(headers or {}), _PRIORITY_HEADER: priority}
+
+
+def all_prioritised(
+    headers: Sequence[dict[str, Any] | None] | None, priority: int | None, qty: int
+) -> Sequence[dict[str, Any] | None] | None:
+    """As `prioritised`, for so many."""
+    if priority is None:
+        return headers
+    return [prioritised(each, priority) for each in _as_many(headers, "headers", qty)]
 
 
 def _keyed(headers: dict[str, Any] | None, name: str, key: str | None) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from psycopg import AsyncConnection, Connection
@@ -26,7 +27,13 @@ _Place = tuple[int, str | None]
 class SendingPools:
     """The connections of those who send without one of their own: none is opened before the first asks."""
 
-    def __init__(self, dsn: str | None, application_name: str) -> None:
+    def __init__(self, dsn: Callable[[], str | None], application_name: str) -> None:
+        """Prepare pools; nothing is connected yet.
+
+        Args:
+            dsn: Where to connect; asked each time, so that it may change.
+            application_name: For the server's list of connections.
+        """
         self._dsn = dsn
         self._application_name = application_name
         self._lock = threading.Lock()
@@ -62,11 +69,10 @@ class SendingPools:
             self._close_pool()
 
     async def aclose(self) -> None:
-        """Close the pool of this event loop too."""
+        """Close the pool of this event loop, likewise."""
         held = self._async_pools.pop(asyncio.get_running_loop(), None)
         if held is not None:
             await held[1].close()
-        await asyncio.to_thread(self.close)
 
     def _sync_pool(self) -> ConnectionPool[Any]:
         place = self._place()
@@ -112,11 +118,11 @@ class SendingPools:
     def _place(self) -> _Place:
         # A process that was forked must not use the connections of the one it came from; and a test may be told of
         # another database than the one before.
-        return (os.getpid(), self._dsn or os.environ.get("PGSLUICE_DSN"))
+        return (os.getpid(), self._dsn() or os.environ.get("PGSLUICE_DSN"))
 
     def _reached(self) -> Target:
         # A pool that cannot connect says so after its timeout, and not why.
-        target = resolve(self._dsn)
+        target = resolve(self._dsn())
         connect(target).close()
         return target
 

@@ -19,12 +19,12 @@ from psycopg import conninfo
 
 from pgsluice.connection import Target, resolve
 from pgsluice.errors import SluiceError
-from pgsluice.worker import start_checks
+from pgsluice.worker.beginning import begin
 from pgsluice.worker.health import Health, HealthEndpoint, HealthFile
 from pgsluice.worker.loading import choose, load_app
 from pgsluice.worker.log_lines import secrets_of, set_up_logs
 from pgsluice.worker.maintainer import Maintainer
-from pgsluice.worker.process import EXIT_ERROR, Tell, run_process, serve
+from pgsluice.worker.process import EXIT_ERROR, Tell, end_at_once, run_process, serve
 from pgsluice.worker.shutdown import Shutdown
 from pgsluice.worker.supervisor import Superior, Supervisor
 
@@ -49,6 +49,7 @@ class Settings:
     concurrency: int | None
     prefetch: int | None
     lease_s: float | None
+    max_memory_mb: int | None
     until_empty: bool
     idle_s: float
     grace_s: float
@@ -133,12 +134,16 @@ class Service:
 
     def run(self) -> int:
         """Run until told to end; the exit code."""
+        end_at_once(self._shutdown)
         with self._signals, _faults_shown():
             try:
                 app = load_app(self._settings.app_name)
                 specs = choose(app, self._settings.handlers, self._settings.queues)
                 target = target_of(app, self._settings.dsn)
                 _set_up_logs(self._settings, self._number, target)
+                if self._settings.dsn is not None:
+                    # What handlers send goes there too, also from the processes that some of them have.
+                    app.dsn = os.environ["PGSLUICE_DSN"] = self._settings.dsn
             except SluiceError as error:
                 _log.critical("%s", error)
                 return EXIT_ERROR
@@ -146,7 +151,7 @@ class Service:
                 return 0
             from pgsluice.worker.worker import Worker, WorkerOptions
 
-            def make() -> Worker:
+            def make(connection_options: dict[str, Any]) -> Worker:
                 return Worker(
                     app,
                     handlers=list(specs),
@@ -154,8 +159,10 @@ class Service:
                         concurrency=self._settings.concurrency,
                         prefetch=self._settings.prefetch,
                         lease_s=self._settings.lease_s,
+                        max_memory_mb=self._settings.max_memory_mb,
                     ),
                     conninfo=target.conninfo,
+                    connection_options=connection_options,
                 )
 
             with self._maintenance(target):
@@ -163,11 +170,10 @@ class Service:
                     serve(
                         make,
                         self._shutdown,
-                        check=lambda: start_checks.require(target, specs.values()),
+                        begin=lambda: begin(app, specs.values(), target),
                         tell=self._tell_all,
                         until_empty_s=self._settings.idle_s if self._settings.until_empty else None,
-                    ),
-                    self._shutdown,
+                    )
                 )
 
     def _tell_all(self, status: dict[str, Any]) -> None:

@@ -55,7 +55,7 @@ SIGN_CHANNELS = {"sluice.notifier": Kind.QUEUE, "sluice.ticker": Kind.LOG}
 
 REASONS = {
     ListenerState.LISTENING: "notifications arrive",
-    ListenerState.NO_NOTIFIER: "no notifier is at work in this database; run `pgsluice notify`",
+    ListenerState.NO_NOTIFIER: "no notifier is at work in this database; run `pgsluice maintain` or `pgsluice notify`",
     ListenerState.NO_TICKER: "no ticker is at work in this database; run `pgsluice maintain`",
     ListenerState.POOLED: "there is a pooler in transaction mode between, through which no notification comes; give "
     "the listener an address of the server itself, or go on with polling",

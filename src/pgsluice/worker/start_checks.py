@@ -43,6 +43,9 @@ _OF_MAINTENANCE = (
     "sluice.rotate",
     "sluice.tick",
 )
+_POOLED = "through a pooler: workers poll, as no notification is sure to arrive, and none of them maintains"
+# What connections need where there may be a pooler: a prepared statement is the session's.
+UNKNOWN: dict[str, Any] = {"prepare_threshold": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,11 @@ class Finding:
     error: SluiceError | None = None
 
 
-def require(target: Target, specs: Iterable[HandlerSpec]) -> list[Finding]:
+def require(target: Target, specs: Iterable[HandlerSpec]) -> dict[str, Any]:
     """Look at everything.
 
     Returns:
-        What was found.
+        The options that connections need here, as `psycopg.connect` takes them.
 
     Raises:
         SluiceError: The first that keeps a worker from starting.
@@ -73,7 +76,8 @@ def require(target: Target, specs: Iterable[HandlerSpec]) -> list[Finding]:
     for finding in findings:
         if finding.error is not None:
             raise finding.error
-    return findings
+    is_pooled = Finding("connection", _POOLED) in findings
+    return UNKNOWN if is_pooled else {}
 
 
 def look(target: Target, specs: Iterable[HandlerSpec]) -> list[Finding]:
@@ -110,9 +114,7 @@ def _each(connection: psycopg.Connection[Any], specs: list[HandlerSpec]) -> Iter
     )
     yield Finding(
         "connection",
-        "to the server itself"
-        if connection.info.backend_pid == server.backend_pid
-        else "through a pooler: workers poll, as no notification is sure to arrive, and none of them maintains",
+        "to the server itself" if connection.info.backend_pid == server.backend_pid else _POOLED,
     )
     yield Finding("maintenance", _maintenance(runner, server.role_name))
     yield from _routes(connection, specs)

@@ -17,7 +17,7 @@ from pgsluice.client import AsyncEventLog, EventLog, WorkQueue
 from pgsluice.client.calls import Call
 from pgsluice.client.calls.call import no_change
 from pgsluice.connection import resolve
-from pgsluice.errors import ArgumentError, HandlerError
+from pgsluice.errors import ArgumentError, HandlerError, RetryableError
 from pgsluice.worker.answer import Answer
 from pgsluice.worker.app import App
 from pgsluice.worker.handler import HandlerSpec, QueueRoute
@@ -185,7 +185,7 @@ def drain(
         app: Whose handlers.
         handlers: Only those of these names; None: all.
         queues: Only those of these queues; None: all, also those of logs.
-        dsn: Where; None: as the app says.
+        dsn: Where; None: as the app says. While it works, the app sends there too.
         idle_s: For how long there must have been nothing, seconds.
 
     Returns:
@@ -208,7 +208,17 @@ async def drain_async(
     idle_s: float = 0.2,
 ) -> dict[str, Counts]:
     """As `drain`, in an event loop."""
-    target = await asyncio.to_thread(resolve, dsn or app.dsn)
+    before, app.dsn = app.dsn, dsn or app.dsn
+    try:
+        return await _drain(app, handlers, queues, idle_s)
+    finally:
+        app.dsn = before
+
+
+async def _drain(
+    app: App, handlers: Iterable[str] | None, queues: Iterable[str] | None, idle_s: float
+) -> dict[str, Counts]:
+    target = await asyncio.to_thread(resolve, app.dsn)
     worker = Worker(app, handlers=handlers, queues=queues, conninfo=target.conninfo)
     logs = {
         spec.route.log_name
@@ -244,7 +254,8 @@ async def _tick(conninfo: str, log_names: Sequence[str]) -> None:
     async with await AsyncConnection.connect(conninfo, autocommit=True) as connection:
         while True:
             for log_name in log_names:
-                await AsyncEventLog(connection).log_tick(log_name)
+                with contextlib.suppress(RetryableError):  # the next round does it
+                    await AsyncEventLog(connection).log_tick(log_name)
             await asyncio.sleep(_TICK_S)
 
 

@@ -1,7 +1,9 @@
+import threading
+
 import psycopg
 import pytest
 
-from support import value
+from support import value, wait_for_lock
 
 CALL = "select pgq._prepare_claims(1)"
 
@@ -33,3 +35,22 @@ def test_who_has_written_and_stays_open_is_not_waited_for_long(database, connect
     assert caught.value.sqlstate == "SG005"
     assert caught.value.diag.message_hint == "try again when it has ended"
     assert value(connection, CALL) is True
+
+
+def test_who_reads_the_log_meanwhile_is_waited_for_and_does_not_wait_in_turn(
+    database, connection, log
+):
+    with database.connect(autocommit=False) as reader, database.connect() as maker:
+        # As far as a reader of the log is when it has begun: it takes the segments after the parent.
+        reader.execute("lock table only pgq.event_1 in access share mode")
+        made = []
+        thread = threading.Thread(target=lambda: made.append(value(maker, CALL)))
+        thread.start()
+        wait_for_lock(connection, maker)
+
+        reader.execute("set local lock_timeout = '1s'")
+        assert value(reader, "select count(*) from pgq.event_1") == 0
+        reader.commit()
+        thread.join(10)
+
+    assert made == [True]

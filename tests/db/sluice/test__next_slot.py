@@ -1,6 +1,6 @@
 """sluice._next_slot: what a cron expression means, and when, also where clocks are set forward and back.
 
-Covers its steps: _cron, _cron_field, _cron_number, _next_cron_day, _next_cron_time and _first_moment. That it agrees with a
+Covers its steps: _parse_cron, _cron_field, _cron_number, _next_cron_day, _next_cron_time and _first_moment. That it agrees with a
 model on any expression is in tests/property/test_cron.py.
 """
 

@@ -191,7 +191,7 @@ def test_the_backlog_of_a_full_key_costs_nothing_and_keeps_nobody(
         connection.execute("vacuum pgmq.q_q")
     connection.execute(
         "insert into pgmq.q_q (vt, enqueued_at, message, headers) "
-        "select now() - interval '1 hour', now() - %s::interval, '1', '{\"x-pgmq-group\": \"full\"}' "
+        "select now() - interval '1 hour', now() - %s::interval, to_jsonb(repeat('x', 300)), '{\"x-pgmq-group\": \"full\"}' "
         "from generate_series(1, 50000)",
         ({"ready": "0", "due": "2 hours"}[state],),
     )
@@ -200,7 +200,8 @@ def test_the_backlog_of_a_full_key_costs_nothing_and_keeps_nobody(
         send(connection, f"key {n}")
 
     assert len(claim(connection, 10)) == 10
-    assert buffers("select * from sluice.claim_messages('q', 30, 5)") < 2000
+    # Of the full key, 50,000 messages fill 2,500 pages; 41 keys are looked at, each by four indexes.
+    assert buffers("select * from sluice.claim_messages('q', 30, 5)") < 1500
 
 
 def test_a_thousand_keys_are_walked_at_most_and_all_get_their_turn(connection):
@@ -211,7 +212,8 @@ def test_a_thousand_keys_are_walked_at_most_and_all_get_their_turn(connection):
         "insert into pgmq.q_q (vt, message, headers) "
         "select now(), '1', jsonb_build_object('x-pgmq-group', n % 1500) from generate_series(1, 4500) as n"
     )
-    assert len(claim(connection, 1500)) == 1500
+    while value(connection, "select count(*) < 1500 from pgmq.q_q where read_ct > 0"):
+        claim(connection, 1500)
     assert claim(connection, 9) == []
     send(connection, "free")
 

@@ -47,9 +47,8 @@ def test_what_a_level_does_not_have_goes_to_the_others_the_most_urgent_first(que
     assert levels(queue, 42) == [2] * 10 + [3] * 32
 
 
-@pytest.mark.parametrize("level", [1, 2, 3])
-def test_one_message_is_found_on_whichever_level_it_is(queue, level):
-    for _ in range(10):
+def test_one_message_is_found_on_whichever_level_it_is(queue):
+    for level in (1, 2, 3) * 10:
         send(queue, level, 1)
         assert levels(queue, 1) == [level]
 
@@ -74,9 +73,9 @@ def test_a_level_without_a_weight_gets_what_nobody_else_wants(queue):
     assert levels(queue, 9) == [2] * 5
 
 
-@pytest.mark.parametrize(
-    ("headers", "level"),
-    [
+def test_the_header_says_the_level_and_what_is_none_is_in_the_middle(queue):
+    expression = value(queue, "select sluice._limit_level_sql('q', 3)")
+    for headers, level in (
         ('{"x-pgmq-priority": 1}', 1),
         ('{"x-pgmq-priority": "3"}', 3),
         ('{"x-pgmq-priority": 4}', 2),
@@ -86,15 +85,12 @@ def test_a_level_without_a_weight_gets_what_nobody_else_wants(queue):
         ('["x-pgmq-priority"]', 2),
         ("{}", 2),
         (None, 2),
-    ],
-)
-def test_the_header_says_the_level_and_what_is_none_is_in_the_middle(queue, headers, level):
-    queue.execute("select sluice.set_queue_limits('q', priority_weights => '{4, 2, 1}')")
-    queue.execute("select pgmq.send('q', '1'::jsonb, %s::jsonb)", (headers,))
+    ):
+        queue.execute("select pgmq.send('q', '1'::jsonb, %s::jsonb)", (headers,))
 
-    expression = value(queue, "select sluice._limit_level_sql('q', 3)")
-    assert value(queue, f"select {expression} from pgmq.q_q as q") == level
-    assert len(levels(queue, 1)) == 1
+        assert value(queue, f"select {expression} from pgmq.q_q as q") == level
+        assert len(levels(queue, 9)) == 1
+        queue.execute("select pgmq.purge_queue('q')")
 
 
 def test_messages_of_a_level_come_by_id_also_those_that_became_due(queue):

@@ -78,3 +78,54 @@ def test_a_message_is_dead_after_as_many_attempts_as_the_model_counts(connection
                 wrong.append((story, expected))
 
     assert not wrong
+
+
+BEGIN = "select * from sluice.begin_attempts('orders', %s::bigint[], %s::integer[], %s, 2)"
+
+
+def test_said_again_of_the_same_claim_it_changes_nothing_and_says_the_same(connection, claimed):
+    assert rows(connection, BEGIN, [1], [1], "v") == [(1, 1, "begun")]
+    before = rows(connection, "select to_jsonb(a) from sluice.attempt as a")
+
+    assert rows(connection, BEGIN, [1, 1], [1, 1], "w") == [(1, 1, "begun"), (1, 1, "begun")]
+
+    assert rows(connection, "select to_jsonb(a) from sluice.attempt as a") == before
+
+
+def test_one_that_nobody_answered_for_is_dead_with_who_had_it_and_since_when(connection, claimed):
+    connection.execute("select pgmq.set_vt('orders', 1, 0)")
+    first = value(connection, "select last_read_at from pgmq.read('orders', 0, 1)")
+    connection.execute(BEGIN, [[1], [2], "v"])
+    connection.execute("select pgmq.read('orders', 30, 1)")
+
+    assert rows(connection, BEGIN, [1], [3], "w") == [(1, 2, "dead")]
+
+    assert rows(
+        connection,
+        "select reason, attempts, worker, first_failed_at, read_ct, message from sluice.dead_letter",
+    ) == [("delivered too often without an answer", 2, "v", first, 3, {"n": 1})]
+    assert value(connection, "select count(*) from pgmq.q_orders") == 0
+    assert rows(connection, BEGIN, [1], [3], "w") == [(1, None, "lost")]
+
+
+def test_each_claim_has_its_outcome_in_their_order(connection, claimed):
+    connection.execute("select pgmq.send_batch('orders', array['2', '3']::jsonb[])")
+    connection.execute("select pgmq.read('orders', 30, 2)")
+
+    assert rows(connection, BEGIN, [3, 9, 2, 1], [1, 1, 7, 1], "w") == [
+        (3, 1, "begun"), (9, None, "lost"), (2, None, "lost"), (1, 1, "begun"),
+    ]  # fmt: skip
+    assert rows(connection, BEGIN, [], [], "w") == []
+
+
+def test_after_the_policy_became_stricter_what_has_had_its_attempts_is_dead(connection, claimed):
+    for read_ct in (1, 2, 3):
+        connection.execute(
+            "select sluice.fail('orders', jsonb_build_array(jsonb_build_object('msg_id', 1, 'read_ct', %s::integer, 'delay', 0)))",
+            [read_ct],
+        )
+        connection.execute("select pgmq.read('orders', 0, 1)")
+
+    assert rows(connection, BEGIN, [1], [4], "w") == [(1, 3, "dead")]
+
+    assert value(connection, "select reason from sluice.dead_letter") == "too many attempts"

@@ -1,3 +1,5 @@
+"""sluice.browse_dead_letters, and its part _dead_letter_filter_sql."""
+
 import pytest
 
 from support import rows
@@ -7,9 +9,9 @@ from support import rows
 def letters(connection):
     """Dead letters 1 to 6 of `orders`, spelled in two ways, and one of another queue."""
     connection.execute(
-        "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, message, headers, reason, dead_at) "
+        "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, message, headers, reason, error_type, dead_at) "
         "select case when n % 2 = 1 then 'orders' else 'Orders' end, n * 10, 3, now(), jsonb_build_object('n', n), "
-        "'{\"h\": 1}', 'r', '2026-01-01 00:00+00'::timestamptz + make_interval(days => n - 1) "
+        "'{\"h\": 1}', case when n > 4 then 's' else 'r' end, case n % 3 when 0 then 'E' end, '2026-01-01 00:00+00'::timestamptz + make_interval(days => n - 1) "
         "from generate_series(1, 6) as n"
     )
     connection.execute(
@@ -28,6 +30,9 @@ def letters(connection):
         ("'orders', conditional => '{\"n\": 4}'", [4]),
         ("'orders', conditional_headers => '{\"h\": 2}'", []),
         ("'orders', since => '2026-01-02 00:00+00', until => '2026-01-04 00:00+00'", [2, 3]),
+        ("'orders', reason => 's'", [5, 6]),
+        ("'orders', error_type => 'E'", [3, 6]),
+        ("'orders', reason => 's', error_type => 'E'", [6]),
         ("'missing'", []),
     ],
 )
@@ -35,6 +40,17 @@ def test_dead_letters_are_browsed_by_their_id(letters, arguments, wanted):
     query = f"select dead_letter_id from sluice.browse_dead_letters({arguments})"
 
     assert [row[0] for row in rows(letters, query)] == wanted
+
+
+def test_what_is_counted_and_moved_is_what_is_browsed(letters):
+    letters.execute("select pgmq.create('orders')")
+    for which in ("reason => 's', error_type => 'E'", "error_type => 'E'"):
+        browsed = rows(
+            letters, f"select dead_letter_id from sluice.browse_dead_letters('orders', {which})"
+        )
+        assert rows(letters, f"select sluice.count_dead_letters('orders', {which})") == [(1,)]
+        moved = f"select dead_letter_id from sluice.redrive_matching('orders', {which})"
+        assert rows(letters, moved) == browsed
 
 
 def test_a_page_of_many_dead_letters_costs_a_page(connection, buffers):

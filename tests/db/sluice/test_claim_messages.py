@@ -94,6 +94,29 @@ def test_what_is_delayed_is_not_in_flight_and_what_others_read_is(queue):
     assert claim(queue, 9) == []
 
 
+@pytest.mark.parametrize("statistics", ["none", "of a time when all was in flight"])
+def test_what_is_delayed_or_waits_to_be_retried_costs_a_limit_nothing(
+    connection, buffers, statistics
+):
+    connection.execute("select pgmq.create('q')")
+    connection.execute("alter table pgmq.q_q set (autovacuum_enabled = off)")
+    connection.execute("select sluice.set_queue_limits('q', 50)")
+    if statistics != "none":
+        connection.execute("select pgmq.send('q', '1'::jsonb) from generate_series(1, 1000)")
+        connection.execute("select pgmq.read('q', 600, 1000)")
+        connection.execute("analyze pgmq.q_q")
+        connection.execute("delete from pgmq.q_q")
+        connection.execute("vacuum pgmq.q_q")
+    connection.execute(
+        "insert into pgmq.q_q (vt, read_ct, message) "
+        "select now() + interval '1 hour', n % 2, '1' from generate_series(1, 50000) as n"
+    )
+    connection.execute("select pgmq.send('q', '1'::jsonb) from generate_series(1, 60)")
+    assert len(claim(connection, 40)) == 40
+
+    assert buffers("select * from sluice.claim_messages('q', 30, 1)") < 200
+
+
 def test_no_more_begin_in_any_interval_than_the_rate(queue):
     queue.execute("select sluice.set_queue_limits('q', rate => 5, rate_interval => '1 hour')")
     assert claim(queue, 2) == [1, 2]

@@ -132,11 +132,13 @@ def test_each_failure_has_its_outcome_in_their_order_also_said_twice(connection,
     connection.execute("select pgmq.read('orders', 30, 2)")
     reject = {"msg_id": 3, "read_ct": 1, "reject": True}
 
-    outcomes = fail(connection, reject, (1, 1), (9, 1), (2, 7), (1, 1), {"msg_id": None})
+    outcomes = fail(connection, reject, (1, 1), (9, 1), (2, 7), (1, 1), {"msg_id": None}, reject)
 
     assert outcomes == [
         (3, "dead", 1), (1, "retry", 1), (9, "gone", None), (2, "stale", None), (1, "retry", 1), (None, "gone", None),
+        (3, "dead", 1),
     ]  # fmt: skip
+    assert value(connection, "select count(*) from sluice.dead_letter") == 1
     assert fail(connection) == []
 
 
@@ -199,6 +201,16 @@ def test_a_failure_of_a_claim_that_was_begun_counts_once(connection, claimed):
     assert begin(connection, 2) == (None, "lost")
 
 
+def test_attempts_count_together_by_any_spelling(connection, claimed):
+    connection.execute("select sluice.fail('ORDERS', '[{\"msg_id\": 1, \"read_ct\": 1}]')")
+    claim_again(connection)
+    begin = "select attempt from sluice.begin_attempts('Orders', '{1}', '{2}', 'w')"
+    assert value(connection, begin) == 2
+
+    assert fail(connection, (1, 2), max_attempts=2) == [(1, "dead", 2)]
+    assert noted(connection) == []
+
+
 def test_a_claim_that_was_never_begun_does_not_count_from_the_second_on(connection, claimed):
     fail(connection, (1, 1))
     for _ in range(7):
@@ -209,7 +221,9 @@ def test_a_claim_that_was_never_begun_does_not_count_from_the_second_on(connecti
 
 
 def test_a_row_of_another_message_of_the_same_id_counts_nothing(connection, claimed):
-    fail(connection, (1, 1))
+    for read_ct in (1, 2, 3):
+        fail(connection, (1, read_ct))
+        claim_again(connection)
     connection.execute("truncate pgmq.q_orders restart identity")
     connection.execute("select pg_sleep(0.001)")
     connection.execute("select pgmq.send('orders', '2')")

@@ -22,6 +22,15 @@ def test_a_message_is_visible_again_after_the_delay_and_keeps_its_count_of_claim
     assert hand_back(connection, [1], [1]) == [(1, "done")]  # a lost reply
 
 
+def test_what_comes_again_at_once_waits_for_nothing(connection, claimed):
+    """So it keeps last_read_at: what has none is a message that waits, and parks its key where keys are parked."""
+    assert hand_back(connection, [1], [1]) == [(1, "done")]
+
+    assert value(connection, "select last_read_at is not null from pgmq.q_orders")
+    assert hand_back(connection, [1], [1]) == [(1, "done")]  # a lost reply
+    assert rows(connection, NOTED) == [(1, "handed back", 0)]
+
+
 def test_a_later_claim_that_was_not_begun_needs_no_note(connection, claimed):
     connection.execute("select pgmq.set_vt('orders', 1, 0)")
     connection.execute("select pgmq.read('orders', 30, 1)")
@@ -29,7 +38,9 @@ def test_a_later_claim_that_was_not_begun_needs_no_note(connection, claimed):
     assert hand_back(connection, [1], [2]) == [(1, "done")]
 
     assert rows(connection, NOTED) == []
-    assert value(connection, "select vt <= clock_timestamp() from pgmq.q_orders")
+    # What comes again at once waits for nothing: it keeps its time.
+    again = "select vt <= clock_timestamp() and last_read_at is not null from pgmq.q_orders"
+    assert value(connection, again)
 
 
 def test_one_that_was_begun_is_taken_back(connection, claimed):

@@ -37,7 +37,7 @@ def test_a_leader_that_is_cut_off_is_ended_by_the_server(database, connection):
     with database.connect() as leader:
         lead(leader)
 
-        assert value(leader, "show idle_session_timeout") == "15s"
+        assert value(leader, "show idle_session_timeout") == "5s"
         assert value(leader, "show synchronous_commit") == "off"
         leader.execute("set idle_session_timeout = '50ms'")  # as if it were over
         wait_until(lambda: lead(connection), "the server to end it")

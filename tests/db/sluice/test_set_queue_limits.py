@@ -13,6 +13,30 @@ where i.indrelid = 'pgmq.q_orders'::regclass
 order by 1
 """
 OF_EVERY_QUEUE = ["_pkey", "_ready_idx", "_vt_idx"]
+REFUSED = [
+    ("'missing', 1", "QU005", "queue 'missing' does not exist"),
+    ("'orders'", "22023", "no limit is given"),
+    ("'orders', 0", "22023", "fleet_concurrency is 0"),
+    ("'orders', key_concurrency => 0", "22023", "key_concurrency is 0"),
+    ("'orders', rate => 0", "22023", "rate is 0"),
+    ("'orders', rate => 1, rate_interval => '0'", "22023", "rate_interval is 00:00:00"),
+    ("'orders', rate => 1, rate_interval => null", "22023", "rate_interval is null"),
+    ("'orders', when_waiting => 'wait'", "22023", "when_waiting is 'wait'"),
+    (
+        "'orders', key_concurrency => 2, when_waiting => 'block'",
+        "22023",
+        "key_concurrency is 2 where messages of a key are claimed in order",
+    ),
+    ("'orders', priority_weights => '{1}'", "22023", "priority_weights are {1}"),
+    ("'orders', priority_weights => '{0, 0}'", "22023", "priority_weights are {0,0}"),
+    ("'orders', priority_weights => '{1, null}'", "22023", "priority_weights are {1,NULL}"),
+    ("'orders', priority_weights => '{1, -1}'", "22023", "priority_weights are {1,-1}"),
+    (
+        "'orders', when_waiting => 'skip', priority_weights => '{2, 1}'",
+        "22023",
+        "a queue has priorities or limits of its keys, not both",
+    ),
+]
 
 
 def indexes(connection):
@@ -73,41 +97,13 @@ def test_the_limits_go_with_the_queue(orders):
     assert rows(orders, "select * from sluice.list_queue_limits()") == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sqlstate", "message"),
-    [
-        ("'missing', 1", "QU005", "queue 'missing' does not exist"),
-        ("'orders'", "22023", "no limit is given"),
-        ("'orders', 0", "22023", "fleet_concurrency is 0"),
-        ("'orders', key_concurrency => 0", "22023", "key_concurrency is 0"),
-        ("'orders', rate => 0", "22023", "rate is 0"),
-        ("'orders', rate => 1, rate_interval => '0'", "22023", "rate_interval is 00:00:00"),
-        ("'orders', rate => 1, rate_interval => null", "22023", "rate_interval is null"),
-        ("'orders', when_waiting => 'wait'", "22023", "when_waiting is 'wait'"),
-        (
-            "'orders', key_concurrency => 2, when_waiting => 'block'",
-            "22023",
-            "key_concurrency is 2 where messages of a key are claimed in order",
-        ),
-        ("'orders', priority_weights => '{1}'", "22023", "priority_weights are {1}"),
-        ("'orders', priority_weights => '{0, 0}'", "22023", "priority_weights are {0,0}"),
-        ("'orders', priority_weights => '{1, null}'", "22023", "priority_weights are {1,NULL}"),
-        ("'orders', priority_weights => '{1, -1}'", "22023", "priority_weights are {1,-1}"),
-        (
-            "'orders', when_waiting => 'skip', priority_weights => '{2, 1}'",
-            "22023",
-            "a queue has priorities or limits of its keys, not both",
-        ),
-    ],
-)
-def test_what_cannot_be_kept_to_is_refused_and_changes_nothing(
-    orders, arguments, sqlstate, message
-):
-    with pytest.raises(psycopg.Error) as caught:
-        orders.execute(f"select sluice.set_queue_limits({arguments})")
+def test_what_cannot_be_kept_to_is_refused_and_changes_nothing(orders):
+    for arguments, sqlstate, message in REFUSED:
+        with pytest.raises(psycopg.Error) as caught:
+            orders.execute(f"select sluice.set_queue_limits({arguments})")
 
-    assert (caught.value.sqlstate, caught.value.diag.message_primary) == (sqlstate, message)
-    assert caught.value.diag.message_hint
+        assert (caught.value.sqlstate, caught.value.diag.message_primary) == (sqlstate, message)
+        assert caught.value.diag.message_hint
     assert rows(orders, "select * from sluice.queue_limits") == []
     assert indexes(orders) == []
 

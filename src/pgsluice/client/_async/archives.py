@@ -254,6 +254,8 @@ class AsyncArchives:
         conditional_headers: dict[str, Any] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        reason: str | None = None,
+        error_type: str | None = None,
     ) -> list[DeadLetter]:
         """Return a page of a queue's dead letters; those of a dropped queue are still there.
 
@@ -265,6 +267,8 @@ class AsyncArchives:
             conditional_headers: As for `browse`.
             since: Only messages that were given up at this time or later, with a time zone.
             until: Only messages that were given up before this time, with a time zone.
+            reason: Only those with this reason.
+            error_type: Only those whose last error was of this type.
 
         Returns:
             0 to `qty` dead letters, lowest `dead_letter_id` first; fewer than `qty`: there are no more.
@@ -284,6 +288,8 @@ class AsyncArchives:
                 conditional_headers,
                 since,
                 until,
+                reason,
+                error_type,
             )
         )
 
@@ -295,6 +301,8 @@ class AsyncArchives:
         conditional_headers: dict[str, Any] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        reason: str | None = None,
+        error_type: str | None = None,
     ) -> int:
         """Return how many dead letters of a queue a filter matches.
 
@@ -304,6 +312,8 @@ class AsyncArchives:
             conditional_headers: As for `browse`.
             since: As for `browse_dead_letters`.
             until: As for `browse_dead_letters`.
+            reason: As for `browse_dead_letters`.
+            error_type: As for `browse_dead_letters`.
 
         Raises:
             ArgumentError: As for `browse`.
@@ -312,7 +322,9 @@ class AsyncArchives:
         Source: `sluice.count_dead_letters`.
         """
         return await self._runner.run(
-            archives.count_dead_letters(queue_name, conditional, conditional_headers, since, until)
+            archives.count_dead_letters(
+                queue_name, conditional, conditional_headers, since, until, reason, error_type
+            )
         )
 
     async def redrive(
@@ -355,6 +367,8 @@ class AsyncArchives:
         conditional_headers: dict[str, Any] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        reason: str | None = None,
+        error_type: str | None = None,
     ) -> list[Redriven]:
         """Move the next dead letters that a filter matches, as `redrive` does.
 
@@ -370,6 +384,8 @@ class AsyncArchives:
             conditional_headers: As for `browse`.
             since: As for `browse_dead_letters`.
             until: As for `browse_dead_letters`.
+            reason: As for `browse_dead_letters`.
+            error_type: As for `browse_dead_letters`.
 
         Returns:
             What was moved, lowest `dead_letter_id` first; the last is where the next call goes on.
@@ -391,6 +407,8 @@ class AsyncArchives:
                 conditional_headers,
                 since,
                 until,
+                reason,
+                error_type,
             )
         )
 

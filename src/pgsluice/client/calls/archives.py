@@ -140,18 +140,22 @@ def browse_dead_letters(
     conditional_headers: dict[str, Any] | None,
     since: datetime | None,
     until: datetime | None,
+    reason: str | None,
+    error_type: str | None,
 ) -> Call[list[DeadLetter]]:
     parameters = (
         queue_name,
         after_id(after_dead_letter_id, "after_dead_letter_id"),
         _qty(qty),
         *_filter(conditional, conditional_headers, since, until),
+        reason,
+        error_type,
     )
     sql: LiteralString = (
         "select dead_letter_id, queue_name, msg_id, read_ct, enqueued_at, last_read_at, message, "
         "headers, reason, error, dead_at, attempts, first_failed_at, error_type, trace, worker "
         "from sluice.browse_dead_letters(%s::text, %s::bigint, %s::integer, "
-        "%s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz)"
+        "%s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz, %s::text, %s::text)"
     )
     return Call(sql, parameters, record(DeadLetter))
 
@@ -162,11 +166,18 @@ def count_dead_letters(
     conditional_headers: dict[str, Any] | None,
     since: datetime | None,
     until: datetime | None,
+    reason: str | None,
+    error_type: str | None,
 ) -> Call[int]:
-    parameters = (queue_name, *_filter(conditional, conditional_headers, since, until))
+    parameters = (
+        queue_name,
+        *_filter(conditional, conditional_headers, since, until),
+        reason,
+        error_type,
+    )
     sql: LiteralString = (
         "select sluice.count_dead_letters("
-        "%s::text, %s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz)"
+        "%s::text, %s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz, %s::text, %s::text)"
     )
     return Call(sql, parameters, scalar)
 
@@ -188,6 +199,8 @@ def redrive_matching(
     conditional_headers: dict[str, Any] | None,
     since: datetime | None,
     until: datetime | None,
+    reason: str | None,
+    error_type: str | None,
 ) -> Call[list[Redriven]]:
     parameters = (
         queue_name,
@@ -195,10 +208,12 @@ def redrive_matching(
         after_id(after_dead_letter_id, "after_dead_letter_id"),
         _qty(qty),
         *_filter(conditional, conditional_headers, since, until),
+        reason,
+        error_type,
     )
     sql: LiteralString = (
         "select * from sluice.redrive_matching(%s::text, %s::text, %s::bigint, %s::integer, "
-        "%s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz)"
+        "%s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz, %s::text, %s::text)"
     )
     return Call(sql, parameters, record(Redriven))
 

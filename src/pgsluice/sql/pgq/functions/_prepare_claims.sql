@@ -19,6 +19,8 @@ begin
     if to_regclass(format('pgq.%I', v_parent || '_id_idx')) is not null then
         return false;
     end if;
+    -- In the order in which whoever reads the log does, the parent first: else each would have what the other waits for.
+    execute format('lock table pgq.%I in access exclusive mode', v_parent);
     -- The parent is the last: its index says that all have theirs.
     for v_table in
         select format('%s_%s', v_parent, s.number) from pgq._segments(i_queue_id) as s (number)

@@ -33,7 +33,7 @@ begin
         task := 'schedule';
         done := true;
         detail := format(
-            '%s slots of before yesterday removed%s', v_removed, case when v_removed >= slots_max then '; the next call goes on' end
+            '%s old slots removed%s', v_removed, case when v_removed >= slots_max then '; the next call goes on' end
         );
         return next;
     end if;

@@ -10,7 +10,7 @@
  *
  * Where a zone sets its clock by other than whole minutes, as none does since 1972, this is wrong by less than a minute.
  *
- * Calls: sluice._cron, sluice._next_cron_time, sluice._next_cron_day, sluice._first_moment.
+ * Calls: sluice._parse_cron, sluice._next_cron_time, sluice._next_cron_day, sluice._first_moment.
  */
 create or replace function sluice._next_slot(i_cron text, i_time_zone text, i_after timestamptz)
 returns timestamptz
@@ -20,11 +20,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_every_hour constant integer := 24;
-    v_cron sluice.cron := sluice._cron(i_cron);
+    v_cron sluice.cron := sluice._parse_cron(i_cron);
     v_shown timestamp := i_after at time zone i_time_zone;
     v_slot timestamptz := i_after;
     v_from timestamptz := date_trunc('minute', i_after) + interval '1 minute';
-    v_day date := v_shown::date;
+    v_today date;
+    v_days date[];
 begin
     if cardinality(v_cron.hours) < v_every_hour then
         while v_slot <= i_after loop
@@ -35,18 +36,17 @@ begin
     end if;
 
     loop
-        select m.moment
+        v_today := v_from at time zone i_time_zone;
+        v_days[1] := sluice._next_cron_day(v_cron, v_today);
+        v_days[2] := sluice._next_cron_day(v_cron, v_days[1] + 1);
+        select min(m)
         into v_slot
-        from generate_series(v_from, v_from + interval '2 hours', '1 minute') as m (moment)
-        cross join lateral (select m.moment at time zone i_time_zone) as shown (at)
-        where extract(minute from shown.at) = any (v_cron.minutes)
-          and sluice._next_cron_day(v_cron, shown.at::date) = shown.at::date
-        order by m.moment
-        limit 1;
-        exit when found;
-        v_day := sluice._next_cron_day(v_cron, v_day + 1);
-        exit when v_day is null;
-        v_from := sluice._first_moment(v_day, i_time_zone);
+        from generate_series(v_from, v_from + interval '2 hours', '1 minute') as m
+        where extract(minute from m at time zone i_time_zone) = any (v_cron.minutes)
+          and (m at time zone i_time_zone)::date = any (v_days);
+        -- None: this day is no such day, or it is nearly over.
+        v_from := sluice._first_moment(case when v_days[1] = v_today then v_days[2] else v_days[1] end, i_time_zone);
+        exit when v_slot is not null or v_from is null;
     end loop;
     return v_slot;
 end;

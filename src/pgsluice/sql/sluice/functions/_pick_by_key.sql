@@ -28,7 +28,7 @@ declare
     v_position bigint;
     v_begin bigint;
     v_is_wrapped boolean := false;
-    v_step integer := 32;
+    v_step integer := least(greatest(qty::bigint * 2, 8), 256)::integer;
     v_walked integer := 0;
     v_picked bigint[];
     v_locked bigint[];

@@ -7,7 +7,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select format(
         $redrive$with chosen as materialized (
-            select m.dead_letter_id from sluice.dead_letter as m where lower(m.queue_name) = lower($5) and %2$s
+            select m.dead_letter_id from sluice.dead_letter as m where %2$s
         ),
         moved as (
             delete from sluice.dead_letter as d
@@ -33,6 +33,6 @@ as $$
 $$;
 
 comment on function sluice._redrive_sql(text, text) is
-    'The statement that moves the chosen dead letters (m) of the queue $5 into a queue.';
+    'The statement that moves the chosen dead letters (m) into a queue.';
 revoke execute on function sluice._redrive_sql(text, text) from public;
 grant execute on function sluice._redrive_sql(text, text) to sluice_admin;

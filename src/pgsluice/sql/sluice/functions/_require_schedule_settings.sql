@@ -44,7 +44,7 @@ begin
         when jsonb_typeof(i_schedule.headers) <> 'object' then
             v_problem := 'headers is no JSON object';
             v_hint := 'give an object, or null';
-        when not exists (
+        when i_schedule.time_zone <> 'UTC' and not exists (
             select from pg_timezone_names as z where lower(z.name) = lower(i_schedule.time_zone)
         ) then
             v_problem := format('time_zone is %L', i_schedule.time_zone);

@@ -47,14 +47,16 @@ begin
     if v_given_back <> '{}' then
         execute format(
             'update pgmq.%I as queued
-             set vt = t.visible_at, last_read_at = null
+             set vt = t.visible_at,
+                 -- It waits, and is with nobody: sluice.release says why. What comes again at once waits for nothing.
+                 last_read_at = case when t.visible_at <= $3 then queued.last_read_at end
              from unnest($2) as t
              where queued.msg_id = any ($1)
                and t.msg_id = queued.msg_id
                and t.visible_at is not null',
             pgmq.format_table_name(queue_name, 'q')
         )
-        using v_given_back, tried;
+        using v_given_back, tried, clock_timestamp();
     end if;
 
     insert into sluice.attempt as noted (

@@ -62,10 +62,10 @@ begin
         and noted.msg_id = held.msg_id
         and noted.enqueued_at = held.enqueued_at
     cross join lateral (
-        -- A message that was given back has nobody who claimed it, but still the read_ct of its last claim.
         select coalesce(
             noted.read_ct = held.read_ct
-            and coalesce(held.claimed_at = noted.claimed_at, held.claimed_at is null),
+            -- At the end of its range read_ct rises no more; a message that was given back has no time of its claim.
+            and (held.read_ct < 2147483647 or held.claimed_at is null or held.claimed_at = noted.claimed_at),
             false
         )
     ) as this (is_noted)

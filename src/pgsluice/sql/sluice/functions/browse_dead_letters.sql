@@ -6,7 +6,9 @@ create or replace function sluice.browse_dead_letters(
     conditional jsonb default '{}',
     conditional_headers jsonb default '{}',
     since timestamptz default null,
-    until timestamptz default null
+    until timestamptz default null,
+    reason text default null,
+    error_type text default null
 )
 returns setof sluice.dead_letter
 language plpgsql
@@ -16,18 +18,17 @@ begin
     return query execute format(
         'select m.*
          from sluice.dead_letter as m
-         where lower(m.queue_name) = lower($5)
-           and ($6 is null or m.dead_letter_id > $6)
+         where ($8 is null or m.dead_letter_id > $8)
            and %s
          order by m.dead_letter_id
-         limit $7',
-        sluice._filter_sql('dead_at')
+         limit $9',
+        sluice._dead_letter_filter_sql()
     )
-    using conditional, conditional_headers, since, until, queue_name, after_dead_letter_id, qty;
+    using conditional, conditional_headers, since, until, queue_name, reason, error_type, after_dead_letter_id, qty;
 end;
 $$;
 
-comment on function sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) is
+comment on function sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz, text, text) is
     'Dead letters of a queue after a dead_letter_id, lowest first. Time: dead_at.';
-revoke execute on function sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) from public;
-grant execute on function sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) to sluice_admin, sluice_reader;
+revoke execute on function sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz, text, text) from public;
+grant execute on function sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz, text, text) to sluice_admin, sluice_reader;

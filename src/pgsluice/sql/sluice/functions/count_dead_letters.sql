@@ -3,7 +3,9 @@ create or replace function sluice.count_dead_letters(
     conditional jsonb default '{}',
     conditional_headers jsonb default '{}',
     since timestamptz default null,
-    until timestamptz default null
+    until timestamptz default null,
+    reason text default null,
+    error_type text default null
 )
 returns bigint
 language plpgsql
@@ -13,16 +15,15 @@ declare
     v_count bigint;
 begin
     execute format(
-        'select count(*) from sluice.dead_letter as m where lower(m.queue_name) = lower($5) and %s',
-        sluice._filter_sql('dead_at')
+        'select count(*) from sluice.dead_letter as m where %s', sluice._dead_letter_filter_sql()
     )
-    using conditional, conditional_headers, since, until, queue_name
+    using conditional, conditional_headers, since, until, queue_name, reason, error_type
     into v_count;
     return v_count;
 end;
 $$;
 
-comment on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz) is
+comment on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz, text, text) is
     'How many dead letters of a queue a filter matches. Time: dead_at.';
-revoke execute on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz) from public;
-grant execute on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz) to sluice_admin, sluice_reader;
+revoke execute on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz, text, text) from public;
+grant execute on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz, text, text) to sluice_admin, sluice_reader;

@@ -16,7 +16,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_silence_max constant text := '15s';
+    v_silence_max constant text := '5s';
     -- As in sluice.notifier_wake.
     v_usage_max constant double precision := 0.5;
 begin
@@ -40,6 +40,6 @@ end;
 $$;
 
 comment on function sluice.lead(integer) is
-    'Become, or go on being, the session that keeps the database in order; to be called every second by a session of its own, with its backend_pid as the client knows it. False: another one leads; this one hears it on the channel sluice.leader. Null: there is a pooler between, and nobody can lead.';
+    'Become, or go on being, the session that keeps the database in order; to be called every second by a session of its own, with its backend_pid as the client knows it. False: another one leads, and this one is notified with each of its calls. Null: there is a pooler between, and nobody can lead.';
 revoke execute on function sluice.lead(integer) from public;
 grant execute on function sluice.lead(integer) to sluice_admin;

@@ -10,7 +10,7 @@ begin
     -- In one order, so that two that redrive the same letters wait in a row; whoever comes second finds them gone.
     return query execute sluice._redrive_sql(
         pgmq.format_table_name(sluice._registered_name(coalesce(target_queue_name, queue_name)), 'q'),
-        'm.dead_letter_id = any ($1) order by m.dead_letter_id for update'
+        'lower(m.queue_name) = lower($5) and m.dead_letter_id = any ($1) order by m.dead_letter_id for update'
     )
     using dead_letter_ids, null, null, null, queue_name;
 end;

@@ -4,7 +4,7 @@
  *
  * Letters that another session moves are skipped: two that redrive the same share them.
  *
- * Calls: sluice._redrive_sql, sluice._registered_name, sluice._filter_sql. Writes: sluice.dead_letter, the target queue.
+ * Calls: sluice._redrive_sql, sluice._registered_name, sluice._dead_letter_filter_sql. Writes: sluice.dead_letter, the target queue.
  */
 create or replace function sluice.redrive_matching(
     queue_name text,
@@ -14,7 +14,9 @@ create or replace function sluice.redrive_matching(
     conditional jsonb default '{}',
     conditional_headers jsonb default '{}',
     since timestamptz default null,
-    until timestamptz default null
+    until timestamptz default null,
+    reason text default null,
+    error_type text default null
 )
 returns table (dead_letter_id bigint, msg_id bigint)
 language plpgsql
@@ -24,18 +26,18 @@ begin
     return query execute sluice._redrive_sql(
         pgmq.format_table_name(sluice._registered_name(coalesce(target_queue_name, queue_name)), 'q'),
         format(
-            '($6 is null or m.dead_letter_id > $6) and %s
+            '($8 is null or m.dead_letter_id > $8) and %s
              order by m.dead_letter_id
-             limit $7
+             limit $9
              for update skip locked',
-            sluice._filter_sql('dead_at')
+            sluice._dead_letter_filter_sql()
         )
     )
-    using conditional, conditional_headers, since, until, queue_name, after_dead_letter_id, qty;
+    using conditional, conditional_headers, since, until, queue_name, reason, error_type, after_dead_letter_id, qty;
 end;
 $$;
 
-comment on function sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) is
+comment on function sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz, text, text) is
     'Move the next dead letters that a filter matches, at most qty, lowest dead_letter_id first, back into their queue or another; returns the new msg_id of each.';
-revoke execute on function sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) from public;
-grant execute on function sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) to sluice_admin;
+revoke execute on function sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz, text, text) from public;
+grant execute on function sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz, text, text) to sluice_admin;

@@ -1,10 +1,20 @@
 -- It is no slot: those are fired as if this had not been called, and of two calls each sends.
+--
+-- Calls: sluice._require_schedule, sluice._send_scheduled.
 create or replace function sluice.run_schedule(name text)
 returns bigint
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-    select sluice._send_scheduled(sluice._require_schedule(name), null);
+declare
+    v_schedule sluice.schedule := sluice._require_schedule(name);
+begin
+    if v_schedule.target = 'queue' then
+        -- So that a queue that is gone has its name in the error.
+        perform sluice._registered_name(v_schedule.queue_name);
+    end if;
+    return sluice._send_scheduled(v_schedule, null);
+end;
 $$;
 
 comment on function sluice.run_schedule(text) is

@@ -76,5 +76,9 @@ alter table sluice.dead_letter
     add column trace text,
     add column worker text;
 comment on column sluice.dead_letter.attempts is 'How often it was tried; null: nobody counted.';
+-- What looks through them has more to filter by; a call of before finds the new functions, with their defaults.
+drop function if exists sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz);
+drop function if exists sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz);
+drop function if exists sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz);
 -- The oldest of a queue are purged first.
 create index dead_letter_time_idx on sluice.dead_letter (lower(queue_name), dead_at);

@@ -1,6 +1,6 @@
 -- As Vixie's cron reads it: where day of month and day of week are both restricted, either will do. A field that begins with
 -- a star is not.
-create or replace function sluice._cron(i_cron text)
+create or replace function sluice._parse_cron(i_cron text)
 returns sluice.cron
 language plpgsql
 immutable
@@ -49,7 +49,7 @@ begin
 end;
 $$;
 
-comment on function sluice._cron(text) is
+comment on function sluice._parse_cron(text) is
     'What a cron expression means: the values of its five fields; an error that names the field and what it may be.';
-revoke execute on function sluice._cron(text) from public;
-grant execute on function sluice._cron(text) to sluice_admin;
+revoke execute on function sluice._parse_cron(text) from public;
+grant execute on function sluice._parse_cron(text) to sluice_admin;

@@ -1,0 +1,130 @@
+"""How soon does a worker that waits begin with a message, and how much does it ask of the server while it waits?"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from bench.goal import Goal
+from bench.place import Place
+from bench.systems.workers import SYSTEMS as MAKE
+from bench.systems.workers import worker_systems
+from bench.working import Child, Working
+from bench.workloads.worker_noop import new_database, percentile, served
+
+TITLE = "Messages that an idle worker begins with within a second; minutes of an idle worker for each statement"
+UNIT = "1 / latency in seconds; minutes for each statement"
+REPEATS = 3
+WARM_UP = False
+OPTIONS = {"idle_messages": 200, "idle_seconds": 120}
+NOTES = [
+    "p50, p99: from before a message is sent, alone in its transaction, until its handler begins; four a second",
+    "statements: of all sessions of the worker's process but the one that listens, as the server logs them",
+]
+CONCURRENCY = 10
+PER_S = 4
+LISTENER = "pgsluice listener"
+SYSTEMS = worker_systems()
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing that is measured.
+
+    Attributes:
+        name: What the table of results calls it.
+        of: A key of what `run` returns.
+    """
+
+    name: str
+    of: str
+
+
+QUESTIONS = (
+    Question("p50 sent to started", "p50"),
+    Question("p99 sent to started", "p99"),
+    Question("minutes idle for each statement", "idle"),
+)
+GOALS = {
+    QUESTIONS[0].name: Goal(1 / 0.005, of=None),
+    QUESTIONS[1].name: Goal(1 / 0.025, of=None),
+    QUESTIONS[2].name: Goal(1 / 2, of=None, unit="minutes"),
+}
+_runs: dict[str, dict[str, float]] = {}
+
+
+def measure(place: Place, question: Question) -> float:
+    """Ask one question: the first one does the run, the others look at what was measured.
+
+    Returns:
+        More is better.
+    """
+    if question == QUESTIONS[0]:
+        _runs[place.name] = run(place, MAKE[place.name]())
+    return _runs[place.name][question.of]
+
+
+def run(place: Place, system: Working) -> dict[str, float]:
+    """Send one message after the other to a worker that waits; then none."""
+    with new_database(place, system) as connection:
+        url = place.server.url(connection.info.dbname)
+        with system.beside(url):
+            latencies = served(system, url, CONCURRENCY, OPTIONS["idle_messages"], PER_S)
+            per_minute, listening = idle(place, connection, system, url)
+    print(
+        f"  {system.name}: sent to started p50 {percentile(latencies, 50) * 1000:.1f} ms, p99 "
+        f"{percentile(latencies, 99) * 1000:.1f} ms; {per_minute:.1f} statements a minute, and {listening:.1f} of the "
+        "session that listens"
+    )
+    return {
+        "p50": 1 / percentile(latencies, 50),
+        "p99": 1 / percentile(latencies, 99),
+        # None in all the time is less than one.
+        "idle": 1 / max(per_minute, 60 / OPTIONS["idle_seconds"]),
+    }
+
+
+def idle(
+    place: Place, connection: psycopg.Connection[Any], system: Working, url: str
+) -> tuple[float, float]:
+    """Let a worker wait; statements a minute of its sessions, and of the one that listens."""
+    others = sessions(connection)
+    place.connection.execute("alter system set log_line_prefix = '%p|%a|'")
+    place.connection.execute("alter system set log_statement = 'all'")
+    try:
+        place.connection.execute("select pg_reload_conf()")
+        with Child("serve", system.name, url, messages=1, concurrency=CONCURRENCY) as worker:
+            worker.go()
+            time.sleep(10)  # it has begun by now
+            begin = place.server.log.stat().st_size
+            own = sessions(connection) - others
+            time.sleep(OPTIONS["idle_seconds"])
+            own |= sessions(connection) - others
+            with place.server.log.open("rb") as log:
+                log.seek(begin)
+                lines = log.read().decode("utf-8", "replace").splitlines()
+    finally:
+        place.connection.execute("alter system reset log_statement")
+        place.connection.execute("alter system reset log_line_prefix")
+        place.connection.execute("select pg_reload_conf()")
+    said = [
+        match[2]
+        for line in lines
+        if (match := re.match(r"(\d+)\|(.*?)\|LOG:  (statement|execute)", line))
+        and int(match[1]) in own
+    ]
+    listening = said.count(LISTENER)
+    minutes = OPTIONS["idle_seconds"] / 60
+    return (len(said) - listening) / minutes, listening / minutes
+
+
+def sessions(connection: psycopg.Connection[Any]) -> set[int]:
+    """The process ids of the sessions of this database."""
+    found = connection.execute(
+        "select pid from pg_stat_activity where datname = current_database()"
+    ).fetchall()
+    return {pid for (pid,) in found}

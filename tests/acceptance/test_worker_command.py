@@ -1,0 +1,361 @@
+"""`pgsluice worker` as processes on a real server: signals, a server that goes away, health, logs, what keeps it from starting."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from pgsluice import WorkQueue, schema
+from pgsluice.embedded import EmbeddedServer
+from support import value, wait_until
+from support_processes import environment
+
+PGSLUICE = [sys.executable, "-m", "pgsluice", "worker"]
+SHOP = """
+import asyncio, os, time
+from pathlib import Path
+from pgsluice import App, Retry
+
+app = App()
+folder = Path(os.environ["SHOP"])
+
+def note(line):
+    with (folder / "notes").open("a") as file:
+        file.write(f"{line}\\n")
+
+@app.handler("slow_async", concurrency=1, lease_s=60)
+async def slow_async(payload: dict, context) -> None:
+    note(f"begin {payload['n']} {context.attempt}")
+    while not (folder / "gate").exists():
+        await asyncio.sleep(0.01)
+    note(f"end {payload['n']}")
+
+@app.handler("slow_sync", concurrency=1, lease_s=60)
+def slow_sync(payload: dict, context) -> None:
+    note(f"begin {payload['n']} {context.attempt}")
+    while not (folder / "gate").exists():
+        time.sleep(0.01)
+    note(f"end {payload['n']}")
+
+@app.handler("quick", retry=Retry(max_attempts=1), lease_s=5)
+async def quick(payload: dict) -> None:
+    note(f"quick {payload['n']} {os.getpid()} {time.time()}")
+    await asyncio.sleep(payload.get("takes_s", 0))
+    if "forward" in payload:
+        await quick.send_async({"n": payload["forward"]})
+    if "bad" in payload:
+        raise ValueError(payload["bad"])
+"""
+
+
+class Shop:
+    """A folder with an app, and the workers that run it."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder
+        self.url = url
+        (folder / "shop.py").write_text(SHOP)
+        (folder / "notes").touch()
+        (folder / "log").touch()
+
+    @property
+    def notes(self) -> list[str]:
+        return (self.folder / "notes").read_text().splitlines()
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def open_gate(self) -> None:
+        (self.folder / "gate").touch()
+
+    @contextlib.contextmanager
+    def working(self, *options, url=None):
+        """A worker; what it says is in the log."""
+        with (self.folder / "log").open("a") as log:
+            process = subprocess.Popen(
+                [*PGSLUICE, "run", "shop:app", *options, "--dsn", url or self.url],
+                cwd=self.folder,
+                env=environment(self.folder, SHOP=str(self.folder)),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                yield process
+            except BaseException:
+                print(self.log)
+                raise
+            finally:
+                process.kill()
+                process.wait()
+
+    def run(self, *arguments, url=None, code=0):
+        """A command to its end; what it said."""
+        done = subprocess.run(
+            [*PGSLUICE, *arguments, "--dsn", url or self.url],
+            cwd=self.folder,
+            env=environment(self.folder, SHOP=str(self.folder)),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+
+@pytest.fixture
+def shop(tmp_path, database_18):
+    with database_18.connect() as connection:
+        for name in ("slow_async", "slow_sync", "quick"):
+            WorkQueue(connection).create(name)
+        connection.execute(
+            "create view claimed as select 'a' as queue, * from pgmq.q_slow_async union all "
+            "select 's', * from pgmq.q_slow_sync union all select 'q', * from pgmq.q_quick"
+        )
+    return Shop(tmp_path, database_18.url)
+
+
+def claimed(connection):
+    """How many messages somebody has claimed."""
+    return value(connection, "select count(*) from claimed where vt > clock_timestamp()")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+def asked(port, path="/"):
+    """What the health endpoint says, or None while it does not answer."""
+    with (
+        contextlib.suppress(OSError),
+        urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer,
+    ):
+        return json.load(answer)
+    return None
+
+
+@pytest.mark.parametrize("style", ["async", "sync"])
+def test_the_first_signal_lets_a_handler_finish_and_gives_the_rest_back_uncounted(
+    database_18, shop, style
+):
+    queue = f"slow_{style}"
+    with database_18.connect() as connection:
+        WorkQueue(connection).send_batch(queue, [{"n": n} for n in range(1, 4)])
+        with shop.working("--prefetch", "2", "--handlers", queue) as process:
+            wait_until(lambda: shop.notes == ["begin 1 1"], "the handler to begin")
+            wait_until(lambda: claimed(connection) == 3, "all to be claimed")
+            process.send_signal(signal.SIGTERM)
+            wait_until(lambda: claimed(connection) == 1, "the rest to be given back")
+            shop.open_gate()
+            assert process.wait(timeout=20) == 0
+
+        assert shop.notes == ["begin 1 1", "end 1"]
+        assert claimed(connection) == 0
+        shop.run("run", "shop:app", "--until-empty", "--idle-s", "0", "--no-maintenance")
+        assert shop.notes[2:] == ["begin 2 1", "end 2", "begin 3 1", "end 3"]
+        assert value(connection, f"select count(*) from pgmq.a_{queue}") == 3
+
+
+@pytest.mark.parametrize("style", ["async", "sync"])
+def test_the_second_signal_ends_it_at_once(database_18, shop, style):
+    queue = f"slow_{style}"
+    with database_18.connect() as connection:
+        WorkQueue(connection).send_batch(queue, [{"n": n} for n in range(1, 4)])
+        with shop.working(
+            "--prefetch", "2", "--lease-s", "3", "--handlers", queue, "--no-maintenance"
+        ) as process:
+            wait_until(lambda: shop.notes == ["begin 1 1"], "the handler to begin")
+            process.send_signal(signal.SIGINT)
+            wait_until(lambda: claimed(connection) <= 1, "the rest to be given back")
+            process.send_signal(signal.SIGTERM)
+            began_s = time.monotonic()
+            assert process.wait(timeout=20) == 1
+            assert time.monotonic() - began_s < 12
+
+        # A thread cannot be ended; its message comes again when the lease is over.
+        wait_until(lambda: claimed(connection) == 0, "nothing to be claimed", 5)
+        assert shop.notes == ["begin 1 1"]
+
+
+def test_a_signal_ends_it_while_it_is_idle_and_the_file_tells_how_it_fares(shop):
+    path = shop.folder / "health"
+    with shop.working("--health-file", str(path), "--supervise") as process:
+        wait_until(
+            lambda: path.exists() and json.loads(path.read_text())["ready"], "it to be ready"
+        )
+        status = json.loads(path.read_text())["processes"]["1"]
+        assert [handler["name"] for handler in status["handlers"]] == [
+            "slow_async",
+            "slow_sync",
+            "quick",
+        ]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+
+    assert not path.exists()
+
+
+def test_a_second_signal_ends_it_at_once_while_it_imports_the_app(shop):
+    with (shop.folder / "shop.py").open("a") as module:
+        module.write("import sys\nsys.stderr.write('imports\\n')\nwhile True: time.sleep(0.1)\n")
+    with shop.working() as process:
+        wait_until(lambda: "imports" in shop.log, "the import to begin")
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "SIGTERM: finishing" in shop.log, "the first signal")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 1
+
+
+def test_it_waits_for_a_server_that_is_away_and_a_signal_ends_it_meanwhile(shop):
+    with shop.working(url=f"postgresql://nobody@127.0.0.1:{free_port()}/none") as process:
+        wait_until(lambda: shop.log.count("again in") >= 3, "it to try again and again")
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 0
+
+
+def test_a_server_that_crashes_and_comes_back_is_worked_on_within_seconds(tmp_path, servers_folder):
+    folder = Path(tempfile.mkdtemp(dir=servers_folder))
+    folder.chmod(0o755)
+    # A crash of the server alone loses nothing that the operating system has; commits must reach that far.
+    server = EmbeddedServer(folder / "crashing", options={"fsync": "off"})
+    server.start()
+    shop, port, count = Shop(tmp_path, server.url()), free_port(), 150
+    try:
+        with psycopg.connect(server.url()) as connection:
+            schema.install(connection)
+            WorkQueue(connection).create("quick")
+            WorkQueue(connection).send_batch(
+                "quick", [{"n": n, "takes_s": 0.05} for n in range(count)]
+            )
+        with shop.working(
+            "--queues",
+            "quick",
+            "--processes",
+            "2",
+            "--health-port",
+            str(port),
+            "--concurrency",
+            "2",
+        ) as process:
+            wait_until(lambda: len(pids(shop.notes)) == 2, "both processes to work")
+            server.stop("immediate")
+            wait_until(lambda: asked(port, "/live") is not None, "it to be live")
+            wait_until(lambda: asked(port, "/ready") is None, "it not to be ready")
+            before = len(shop.notes)
+            server.start()
+            back_s = time.time()
+            wait_until(lambda: len(shop.notes) > before, "the first delivery")
+            first_s = float(shop.notes[before].split()[3]) - back_s
+            wait_until(
+                lambda: {int(line.split()[1]) for line in shop.notes} == set(range(count)),
+                "all to be handled",
+                60,
+            )
+            wait_until(lambda: listeners(port) == {"listening"}, "both listeners to be back")
+
+            assert first_s < 3
+            assert process.poll() is None
+            assert len(pids(shop.notes)) == 2
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=20) == 0
+        with psycopg.connect(server.url()) as connection:
+            assert value(connection, "select count(*) from pgmq.q_quick") == 0
+            assert value(connection, "select count(*) from sluice.dead_letter") == 0
+
+        # As after a failover, in which this one has become the copy of another.
+        server.stop("fast")
+        (server.data / "standby.signal").touch()
+        server.start()
+        said = shop.run("run", "shop:app", "--queues", "quick", "--no-maintenance", code=3).stderr
+        assert "the server is a standby, which takes no writes; connect to the primary" in said
+    finally:
+        server.stop("immediate")
+
+
+def pids(notes):
+    return {line.split()[2] for line in notes if line.startswith("quick")}
+
+
+def listeners(port):
+    report = asked(port) or {"processes": {}}
+    return {status.get("listener") for status in report["processes"].values()}
+
+
+def test_logs_hold_no_payload_and_no_password_and_the_exit_code_tells_of_dead_letters(
+    database_18, shop
+):
+    password, payload = "pass-sentinel-word", "payload-sentinel"
+    url = make_conninfo(shop.url, password=password)
+    with database_18.connect() as connection:
+        WorkQueue(connection).send_batch(
+            "quick", [{"n": 1, "bad": payload}, {"n": 2, "forward": payload}, [payload], payload]
+        )
+        done = shop.run(
+            "run", "shop:app", "--until-empty", "--log-format", "json", "--log-level", "debug",
+            url=url, code=1,
+        )  # fmt: skip
+
+        dead = value(connection, "select count(*) from sluice.dead_letter")
+    assert dead == 3
+    assert password not in done.stdout + done.stderr
+    assert payload not in done.stdout + done.stderr
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert any("handler quick: message" in line["message"] for line in lines)
+    assert [line for line in lines if line.get("done") == 2 and line.get("dead") == 3]
+
+
+def test_what_keeps_it_from_starting_is_one_line_and_an_exit_code(server_18, database_18, shop):
+    role = "worker_without_rights"
+    with database_18.connect() as connection:
+        connection.execute(f"drop role if exists {role}; create role {role} login")
+        connection.execute(f"grant usage on schema sluice, pgmq to {role}")
+        connection.execute(f"grant select on sluice.migration to {role}")
+    try:
+        for url, expected in [
+            (server_18.url("template1"), "pgsluice schema install"),
+            (
+                make_conninfo(shop.url, user=role),
+                f"role {role} may not call .*grant it sluice_reader",
+            ),
+            (
+                make_conninfo(shop.url, options="-c default_transaction_read_only=on"),
+                "are read-only; set default_transaction_read_only",
+            ),
+        ]:
+            done = shop.run("run", "shop:app", "--no-maintenance", url=url, code=3)
+            (line,) = [line for line in done.stderr.splitlines() if " CRITICAL " in line]
+            assert re.search(expected, line)
+    finally:
+        with database_18.connect() as connection:
+            connection.execute(f"drop owned by {role}; drop role {role}")
+
+
+def test_check_says_what_would_run_and_what_is_wrong(database_18, shop):
+    records = json.loads(shop.run("check", "shop:app", "--json").stdout)
+    assert {"what": "handler quick", "found": "queue quick", "is_wrong": False} in records
+    assert not any(record["is_wrong"] for record in records)
+
+    with database_18.connect() as connection:
+        connection.execute("drop view claimed")
+        WorkQueue(connection).drop_queue("quick")
+    said = shop.run("check", "shop:app", "--queues", "quick", code=1).stdout
+    assert "pgsluice queue create quick" in said
+
+    said = shop.run("check", "nowhere:app", code=3).stderr
+    assert said.startswith("pgsluice: there is no module nowhere in ")

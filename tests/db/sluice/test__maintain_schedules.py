@@ -1,0 +1,37 @@
+"""sluice.maintain() fires what is due, and lets old slots go in steps."""
+
+from support import rows, value
+from support_schedules import due_since, schedule
+
+
+def maintain(connection):
+    return rows(connection, "select * from sluice.maintain()")
+
+
+def test_what_is_due_is_fired_and_what_fails_is_said(orders):
+    orders.execute("select pgmq.create('gone')")
+    for name, queue_name in (("a", "gone"), ("b", "orders")):
+        schedule(orders, name, queue_name, every="1 hour")
+        due_since(orders, "30 minutes", name)
+    orders.execute("select pgmq.drop_queue('gone')")
+    slot = value(orders, "select next_slot::text from sluice.schedule where name = 'b'")
+
+    assert sorted(maintain(orders)) == [
+        ("schedule", "gone", False, 'a: relation "pgmq.q_gone" does not exist'),
+        ("schedule", "orders", True, f"b: slot {slot} fired"),
+    ]
+    assert maintain(orders) == []
+
+
+def test_slots_of_before_yesterday_are_removed_in_steps(orders):
+    schedule(orders, every="1 hour")
+    orders.execute(
+        "insert into sluice.schedule_slot select 'nightly', at, at, 1"
+        " from generate_series(now() - interval '40 hours', now(), '1 hour') as at"
+    )
+
+    step = "select detail from sluice._maintain_schedules(10)"
+    assert rows(orders, step) == [("10 old slots removed; the next call goes on",)]
+    assert rows(orders, step) == [("7 old slots removed",)]
+    assert rows(orders, step) == []
+    assert value(orders, "select count(*) from sluice.schedule_slot") == 24

@@ -1,0 +1,65 @@
+"""sluice.schedule_event: events of a log, again and again."""
+
+import psycopg
+import pytest
+
+from support import rows
+from support_schedules import due_since, fire, state
+
+CALL = "select sluice.schedule_event('nightly', 'changes', 'tick', '{}', every => '1 hour', ev_extra4 => 'x')"
+
+
+def test_each_slot_is_an_event(connection):
+    connection.execute("select pgq.create_queue('changes')")
+
+    assert rows(connection, CALL) == [(True,)]
+    assert rows(connection, CALL) == [(False,)]
+    due_since(connection, "90 minutes")
+    ((name, slot, ev_id, error),) = fire(connection)
+
+    assert (name, error) == ("nightly", None)
+    assert state(connection, "target") == "log"
+    assert state(connection, "event") == {"ev_type": "tick", "ev_data": "{}", "ev_extra4": "x"}
+    assert rows(
+        connection,
+        "select ev_id, ev_type, ev_data, ev_extra1, ev_extra4 from pgq.event_1",
+    ) == [(ev_id, "tick", "{}", None, "x")]
+    assert state(connection, "last_slot") == slot
+
+
+def test_a_missing_log_is_named(connection):
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(CALL)
+
+    assert caught.value.sqlstate == "PQ001"
+    assert "event log 'changes' does not exist" in str(caught.value)
+
+
+def test_a_log_that_is_dropped_or_closed_keeps_the_slot_waiting(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute(CALL)
+    due_since(connection, "90 minutes")
+    connection.execute("update pgq.queue set queue_disable_insert = true")
+    ((_, closed, ev_id, error),) = fire(connection)
+    assert (ev_id, error is not None) == (None, True)
+    connection.execute("select pgq.drop_queue('changes')")
+    connection.execute("update sluice.schedule set due_at = now()")
+    ((_, dropped, ev_id, error),) = fire(connection)
+    assert (dropped, ev_id, "changes" in error or "queue" in error) == (closed, None, True)
+
+
+def test_who_administers_makes_fires_and_ends_it(connection, role):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute(f"grant sluice_admin to {role}")
+    connection.execute(f"set role {role}")
+
+    assert rows(connection, CALL) == [(True,)]
+    assert rows(connection, "select sluice.pause_schedule('nightly')") == [(True,)]
+    assert rows(connection, "select sluice.resume_schedule('nightly')") == [(True,)]
+    assert rows(connection, "select sluice.run_schedule('nightly')") == [(1,)]
+    due_since(connection, "30 minutes")
+    assert [(ev_id, error) for _, _, ev_id, error in fire(connection)] == [(2, None)]
+    due_since(connection, "20 minutes")
+    assert [done for _, _, done, _ in rows(connection, "select * from sluice.maintain()")] == [True]
+    assert rows(connection, "select sluice.unschedule('nightly')") == [(True,)]
+    connection.execute("reset role")

@@ -1,0 +1,58 @@
+"""A PgBouncer in transaction mode, where it is installed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from support import wait_until
+
+
+@contextlib.contextmanager
+def pooling(url: str, folder: Path) -> Iterator[str]:
+    """Run one before a server, with its settings in a folder; where it answers."""
+    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    if program is None:
+        pytest.skip("PgBouncer is not installed: apt-get install pgbouncer")
+    parts = conninfo.conninfo_to_dict(url)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = folder / f"pgbouncer_{port}.ini"
+    settings.write_text(
+        "[databases]\n"
+        f"* = host={parts['host']} port={parts['port']} user=postgres\n"
+        "[pgbouncer]\n"
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+        "auth_type = any\npool_mode = transaction\nignore_startup_parameters = extra_float_digits\n"
+    )
+    # As root nobody runs it, and only who runs the server can enter the socket's folder.
+    owner = Path(parts["host"]).stat()
+    user = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
+    with subprocess.Popen(
+        [program, str(settings)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        **(user if os.geteuid() == 0 else {}),
+    ) as process:
+        pooled = conninfo.make_conninfo(url, host="127.0.0.1", port=port)
+
+        def answers():
+            assert process.poll() is None, f"PgBouncer ended with {process.returncode}"
+            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(pooled):
+                return True
+            return False
+
+        try:
+            wait_until(answers, "PgBouncer to answer", deadline_s=20)
+            yield pooled
+        finally:
+            process.terminate()

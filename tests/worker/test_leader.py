@@ -1,0 +1,170 @@
+"""Who keeps a database in order: one at a time, another when that one is cut off, and nobody through a pooler."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import pytest
+from psycopg import conninfo
+
+from pgsluice import resolve
+from pgsluice.errors import PrivilegeError, ServerError
+from pgsluice.worker import start_checks
+from pgsluice.worker.leader import Leader, Standing
+from pgsluice.worker.maintainer import Maintainer
+from support import value, wait_until
+from support_pooler import pooling
+from support_proxy import BlackHole
+
+
+class Leading:
+    """A leader in a thread, whose work is to be at work."""
+
+    def __init__(self, url, **options):
+        self.leader = Leader(url, **options)
+        self.works = threading.Event()
+        self.stop = threading.Event()
+        self.error = None
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self):
+        try:
+            self.leader.run(self.stop, self._work)
+        except Exception as error:
+            self.error = error
+
+    def _work(self, end):
+        self.works.set()
+        end.wait()
+        self.works.clear()
+
+    @property
+    def is_over(self):
+        return not self._thread.is_alive()
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception):
+        self.stop.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def pooler_url(worker_url, servers_folder):
+    with pooling(worker_url, servers_folder) as url:
+        yield url
+
+
+def test_one_works_and_the_other_when_the_server_ends_its_session(worker_url, observer):
+    with Leading(worker_url) as first:
+        wait_until(first.works.is_set, "the first to lead")
+        with Leading(worker_url) as second:
+            wait_until(lambda: second.leader.standing is Standing.STANDBY, "the second to stand by")
+            assert not second.works.is_set()
+
+            value(
+                observer,
+                "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and database = "
+                "(select oid from pg_database where datname = current_database())",
+            )
+            wait_until(
+                lambda: (
+                    first.works.is_set() != second.works.is_set()
+                    and {first.leader.standing, second.leader.standing}
+                    == {Standing.LEADER, Standing.STANDBY}
+                ),
+                "one of them to lead",
+            )
+
+
+def test_who_stands_by_sends_nothing(worker_url, observer):
+    asked = "select query_start from pg_stat_activity where pid = %s"
+    with Leading(worker_url) as first:
+        wait_until(first.works.is_set, "the first to lead")
+        with Leading(worker_url) as second:
+            wait_until(lambda: second.leader.standing is Standing.STANDBY, "the second to stand by")
+            pids = (
+                "select {} from pg_stat_activity where application_name = 'pgsluice leader' "
+                "and datname = current_database()"
+            )
+            wait_until(lambda: value(observer, pids.format("count(*)")) == 2, "both sessions")
+            leader = value(observer, "select pid from pg_locks where locktype = 'advisory' limit 1")
+            standby = value(observer, pids.format("max(pid) filter (where pid <> %s)"), leader)
+            before, signs = value(observer, asked, standby), set()
+            wait_until(
+                lambda: signs.add(value(observer, asked, leader)) or len(signs) > 3,
+                "three signs of life",
+            )
+
+            assert value(observer, asked, standby) == before
+
+
+def test_another_leads_when_the_network_swallows_the_leader(worker_url, observer):
+    folder = conninfo.conninfo_to_dict(worker_url)
+    with BlackHole(f"{folder['host']}/.s.PGSQL.{folder['port']}") as hole:
+        through = conninfo.make_conninfo(worker_url, host="127.0.0.1", port=hole.port)
+        with Leading(through) as first, contextlib.ExitStack() as stack:
+            wait_until(first.works.is_set, "the first to lead")
+            second = stack.enter_context(Leading(worker_url))
+            hole.swallow()
+
+            # It notices, ends its work, and stands by on a new connection; the server ends the old one.
+            wait_until(lambda: not first.works.is_set(), "the first to notice", 15)
+            wait_until(
+                lambda: first.works.is_set() or second.works.is_set(), "one of them to lead", 30
+            )
+
+
+def test_behind_a_pooler_nobody_leads_and_a_command_for_it_works_all_the_same(
+    pooler_url, observer, caplog
+):
+    with Leading(pooler_url) as leading:
+        wait_until(lambda: leading.is_over, "it to give up")
+    assert leading.error is None
+    assert "run `pgsluice maintain`" in caplog.text
+
+    with Leading(pooler_url, works_pooled=True) as leading:
+        wait_until(leading.works.is_set, "it to work")
+        assert leading.leader.standing is Standing.POOLED
+    held = "select count(*) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())"
+    assert value(observer, held) == 0
+    assert start_checks.require(resolve(pooler_url), []) == {"prepare_threshold": None}
+
+
+def test_what_ends_the_work_is_raised(worker_url):
+    def work(_end):
+        raise ServerError("broken")
+
+    with pytest.raises(ServerError, match="broken"):
+        Leader(worker_url).run(threading.Event(), work)
+
+
+def test_a_role_that_may_not_maintain_leaves_it_to_others(worker_url, observer, caplog):
+    observer.execute("drop role if exists no_maintainer; create role no_maintainer login")
+    try:
+        maintainer = Maintainer(conninfo.make_conninfo(worker_url, user="no_maintainer"))
+        with pytest.raises(PrivilegeError):
+            maintainer.run(threading.Event())
+        caplog.set_level("INFO")
+        maintainer.run_beside(threading.Event())
+        assert "left to others" in caplog.text
+    finally:
+        observer.execute("drop role no_maintainer")
+
+
+def test_several_servers_are_asked_for_the_one_that_takes_writes():
+    from pgsluice import App
+    from pgsluice.worker.service import target_of
+
+    def wanted(dsn):
+        return conninfo.conninfo_to_dict(target_of(App(dsn), None).conninfo).get(
+            "target_session_attrs"
+        )
+
+    assert wanted("postgresql://a,b/d") == "read-write"
+    assert wanted("postgresql://a,b/d?target_session_attrs=any") == "any"
+    assert wanted("postgresql://a/d") is None
+    assert target_of(App("host=a"), "host=b").source == "--dsn"

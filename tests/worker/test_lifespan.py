@@ -1,0 +1,81 @@
+"""A worker beside the requests of a web application."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import pytest
+
+from pgsluice import App, WorkQueue
+from pgsluice.errors import NotInstalledError
+from support import value, wait_until
+
+fastapi = pytest.importorskip("fastapi", reason="FastAPI is a dependency of development")
+
+
+@pytest.fixture
+def jobs(worker_url, observer, queue_name):
+    app = App(worker_url)
+    app.seen = []
+
+    @app.handler(queue_name, lease_s=5)
+    async def note(payload: dict) -> None:
+        app.seen.append(payload["n"])
+        if payload["n"] == "slow":
+            app.has_begun.set()
+            await app.may_end.wait()
+
+    app.has_begun, app.may_end = asyncio.Event(), asyncio.Event()
+    app.note = note
+    return app
+
+
+def test_a_fastapi_application_works_on_messages_that_its_requests_send(jobs, observer, queue_name):
+    from fastapi.testclient import TestClient
+
+    api = fastapi.FastAPI(lifespan=jobs.lifespan)
+
+    @api.post("/orders/{n}")
+    async def order(n: int, request: fastapi.Request) -> dict:
+        await jobs.note.send_async({"n": n})
+        return {"state": request.state.worker.status().state}
+
+    before = signal.getsignal(signal.SIGTERM)
+    with TestClient(api) as client:
+        wait_until(
+            lambda: client.post("/orders/1").json() == {"state": "running"}, "the worker to run"
+        )
+        wait_until(lambda: 1 in jobs.seen, "the message to be handled")
+        assert signal.getsignal(signal.SIGTERM) is before
+
+    assert (
+        value(observer, f"select count(*) from pgmq.q_{queue_name} where vt > clock_timestamp()")
+        == 0
+    )
+
+
+async def test_at_the_end_what_has_begun_may_finish(jobs, observer, queue_name):
+    async with asyncio.timeout(30):
+        async with jobs.lifespan(maintenance=False) as state:
+            WorkQueue(observer).send_batch(queue_name, [{"n": "slow"}])
+            await jobs.has_begun.wait()
+            asyncio.get_running_loop().call_later(0.2, jobs.may_end.set)
+
+        assert state["worker"].status().state == "stopped"
+    assert value(observer, f"select count(*) from pgmq.a_{queue_name}") == 1
+
+
+async def test_what_waiting_does_not_mend_is_raised_at_the_start(server_18, jobs):
+    jobs.dsn = server_18.url("template1")
+
+    with pytest.raises(NotInstalledError, match="pgsluice schema install"):
+        async with jobs.lifespan():
+            pass
+
+
+async def test_a_server_that_is_away_is_waited_for_in_the_background(jobs):
+    jobs.dsn = "host=127.0.0.1 port=1"
+
+    async with jobs.lifespan(grace_s=1) as state:
+        assert state["worker"].status().state == "starting"

@@ -1,0 +1,102 @@
+"""From how a worker ends to the exit code of its process: no database."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pgsluice.errors import ConnectionFailedError, NotInstalledError
+from pgsluice.worker.process import EXIT_DONE, EXIT_LEFT, EXIT_REPLACE, serve
+from pgsluice.worker.runtime.delivery import Counts
+from pgsluice.worker.runtime.status import WorkerStatus
+from pgsluice.worker.shutdown import Level, Shutdown
+
+
+class FakeWorker:
+    """Ends when it is told to, unless it hangs."""
+
+    def __init__(self, *, counts=None, wants_replacement=False, hangs=False):
+        self.counts = counts
+        self.wants_replacement = wants_replacement
+        self.hangs = hangs
+        self.runs, self.stopped = asyncio.Event(), asyncio.Event()
+
+    async def run(self):
+        self.runs.set()
+        if self.hangs:
+            await asyncio.Event().wait()
+        elif not self.wants_replacement:
+            await self.stopped.wait()
+
+    async def run_until_empty(self, *, idle_s):
+        return self.counts
+
+    def stop(self, *, now=False):
+        self.stopped.set()
+
+    def status(self):
+        return WorkerStatus("running", (), (), None, 0, self.wants_replacement)
+
+
+async def nothing():
+    return {}
+
+
+async def served(worker, *, then=None, begin=nothing, **options):
+    shutdown = Shutdown(60)
+    told = []
+    serving = asyncio.create_task(
+        serve(lambda _found: worker, shutdown, begin=begin, tell=told.append, **options)
+    )
+    if then is not None:
+        await worker.runs.wait()
+        then(shutdown)
+    async with asyncio.timeout(20):
+        return await serving, told
+
+
+def finish(shutdown):
+    shutdown.request(Level.FINISH, "test")
+
+
+def at_once(shutdown):
+    shutdown.request(Level.AT_ONCE, "test")
+
+
+async def test_one_that_was_told_to_end_is_done():
+    code, told = await served(FakeWorker(), then=finish)
+
+    assert code == EXIT_DONE
+    assert [status["state"] for status in told[:2]] == ["starting", "running"]
+
+
+async def test_one_that_was_told_to_end_at_once_has_left_something():
+    assert (await served(FakeWorker(), then=at_once))[0] == EXIT_LEFT
+    assert (await served(FakeWorker(hangs=True), then=at_once))[0] == EXIT_LEFT
+
+
+async def test_one_whose_handlers_hang_asks_to_be_replaced():
+    assert (await served(FakeWorker(wants_replacement=True)))[0] == EXIT_REPLACE
+
+
+@pytest.mark.parametrize(("dead", "expected"), [(0, EXIT_DONE), (1, EXIT_LEFT)])
+async def test_when_it_is_empty_dead_letters_tell(dead, expected):
+    worker = FakeWorker(counts={"mail": Counts(done=3, dead=dead)})
+
+    assert (await served(worker, until_empty_s=0.0))[0] == expected
+
+
+async def test_a_server_that_is_away_is_waited_for_and_what_waiting_does_not_mend_is_raised():
+    answers = [
+        ConnectionFailedError("away"),
+        ConnectionFailedError("away"),
+        NotInstalledError("none"),
+    ]
+
+    async def begin():
+        raise answers.pop(0)
+
+    with pytest.raises(NotInstalledError):
+        await served(FakeWorker(), begin=begin)
+    assert not answers

@@ -1,0 +1,159 @@
+"""The scheduler on a real server: exactly when due, through failures, and what an app declares."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from psycopg_pool import ConnectionPool
+
+from pgsluice import AsyncSchedules, NewEvent, Scheduler, ScheduleSpec
+from pgsluice.errors import ArgumentError, PrivilegeError
+from pgsluice.worker.schedules import declare_schedules
+from support import rows, value, wait_until
+from support_listen import running
+from support_schedules import schedule
+
+
+@pytest.fixture(autouse=True)
+def empty(observer):
+    yield
+    observer.execute("delete from sluice.schedule")
+
+
+def test_slots_are_fired_when_they_are_due_and_not_before(pool, observer, queue_name):
+    schedule(observer, queue_name=queue_name, every="250 milliseconds", catch_up="all")
+    fired = []
+    with running(Scheduler(pool, poll_interval_s=30, report=fired.append)):
+        wait_until(lambda: len(fired) >= 6, "six slots")
+
+    late = [
+        late
+        for (late,) in rows(
+            observer, "select fired_at - slot from sluice.schedule_slot order by slot limit 6"
+        )
+    ]
+    assert min(late) >= timedelta(0)
+    # It does not look at intervals: 30 s are far, and the machine may be busy.
+    assert sorted(late)[3] < timedelta(seconds=1)
+    assert [slot.msg_id for slot in fired[:6]] == [1, 2, 3, 4, 5, 6]
+
+
+def test_one_that_is_made_meanwhile_is_seen_at_the_next_look(pool, observer, queue_name):
+    fired = []
+    with running(Scheduler(pool, poll_interval_s=0.1, report=fired.append)):
+        schedule(observer, queue_name=queue_name, every="100 milliseconds")
+        wait_until(lambda: len(fired) >= 2, "two slots")
+
+
+def test_a_slot_that_cannot_be_fired_is_said_and_stops_nothing(pool, observer, queue_name, caplog):
+    observer.execute("select pgmq.create('gone')")
+    schedule(observer, "bad", "gone", every="100 milliseconds")
+    schedule(observer, "good", queue_name, every="100 milliseconds")
+    observer.execute("select pgmq.drop_queue('gone')")
+    fired = []
+
+    with running(Scheduler(pool, report=fired.append)):
+        wait_until(lambda: sum(slot.error is None for slot in fired) >= 3, "three slots")
+
+    assert [slot.msg_id for slot in fired if slot.name == "bad"] == [None]
+    assert "schedule bad: slot" in caplog.text
+    assert 'relation "pgmq.q_gone" does not exist' in caplog.text
+
+
+def test_it_survives_the_loss_of_its_connections(pool, observer, queue_name):
+    schedule(observer, queue_name=queue_name, every="100 milliseconds", catch_up="all")
+    fired = []
+    with running(Scheduler(pool, report=fired.append)):
+        wait_until(lambda: bool(fired), "a slot")
+        observer.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        seen = len(fired)
+        wait_until(lambda: len(fired) >= seen + 3, "three more")
+
+    gaps = "select count(distinct slot), max(slot) - min(slot) from sluice.schedule_slot"
+    ((count, span),) = rows(observer, gaps)
+    assert count == span / timedelta(milliseconds=100) + 1
+
+
+def test_what_others_hold_is_fired_when_they_let_go(pool, observer, worker_url, queue_name):
+    schedule(observer, queue_name=queue_name, every="1 hour")
+    observer.execute("update sluice.schedule set next_slot = now(), due_at = now()")
+    fired = []
+    with psycopg.connect(worker_url) as holder:
+        holder.execute("select from sluice.schedule for update")
+        with running(Scheduler(pool, report=fired.append)):
+            looked = "select count(*) from pg_stat_activity where query like '%fire_schedules(%' and pid <> pg_backend_pid()"
+            wait_until(lambda: value(observer, looked) > 0, "a look")
+            assert fired == []
+            holder.rollback()
+            wait_until(lambda: len(fired) == 1, "the slot")
+
+
+def test_run_once_fires_all_that_is_due(pool, observer, queue_name):
+    schedule(observer, queue_name=queue_name, every="1 minute", catch_up="all")
+    observer.execute(
+        "update sluice.schedule set (starts_at, next_slot, due_at) = "
+        "(starts_at - interval '31.5 minutes', starts_at - interval '31.5 minutes', now())"
+    )
+
+    assert len(Scheduler(pool).run_once()) in (31, 32)
+    assert Scheduler(pool).run_once() == []
+
+
+def test_what_waiting_does_not_mend_ends_it(worker_url, observer):
+    observer.execute("create role powerless login")
+    try:
+        with (
+            ConnectionPool(worker_url, kwargs={"user": "powerless"}, min_size=1, open=True) as pool,
+            pytest.raises(PrivilegeError),
+        ):
+            Scheduler(pool).run(threading.Event())
+    finally:
+        observer.execute("drop role powerless")
+
+
+def test_poll_interval_is_more_than_nothing(pool):
+    with pytest.raises(ArgumentError, match="poll_interval_s is 0"):
+        Scheduler(pool, poll_interval_s=0)
+
+
+def declare(url, *specs, app="shop"):
+    async def run():
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            return await declare_schedules(AsyncSchedules(connection), app, specs)
+
+    return asyncio.run(run())
+
+
+def test_what_an_app_declares_is_written_and_what_is_gone_is_said_and_stays(
+    worker_url, observer, queue_name, caplog
+):
+    observer.execute("select pgq.create_queue('changes')")
+    end = datetime(2100, 1, 1, tzinfo=UTC)
+    mail = ScheduleSpec(name="mail", queue_name=queue_name, message={"n": 1}, headers={"h": 1}, cron="@daily", time_zone="Europe/Berlin", ends_at=end)  # fmt: skip
+    tick = ScheduleSpec(name="tick", queue_name="changes", event=NewEvent("t", "d"), every_s=0.5)
+    schedule(observer, "by hand", queue_name, every="1 hour")
+
+    assert declare(worker_url, tick, mail) == []
+    before = rows(observer, "select xmin, s.* from sluice.schedule as s order by name")
+    assert declare(worker_url, mail, tick) == []
+    assert rows(observer, "select xmin, s.* from sluice.schedule as s order by name") == before
+    assert rows(observer, "select name, target, cron, every, ends_at, declared_by from sluice.list_schedules()") == [
+        ("by hand", "queue", None, timedelta(hours=1), None, None),
+        ("mail", "queue", "@daily", None, end, "shop"),
+        ("tick", "log", None, timedelta(seconds=0.5), None, "shop"),
+    ]  # fmt: skip
+
+    with caplog.at_level(logging.WARNING):
+        assert declare(worker_url, tick) == ["mail"]
+        assert declare(worker_url, app="other") == []
+    assert "schedule mail is not declared by app shop any more" in caplog.text
+    assert value(observer, "select count(*) from sluice.schedule") == 3
+    observer.execute("select pgq.drop_queue('changes')")
