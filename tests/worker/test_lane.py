@@ -13,6 +13,7 @@ import pytest
 from pgsluice.errors import ArgumentError, PayloadError, ServerError
 from pgsluice.worker.answer import Done, Reject, Release
 from pgsluice.worker.handler import Batch, Limits
+from pgsluice.worker.runtime import patience
 from pgsluice.worker.runtime.turns import Turn, Turns
 from pgsluice.worker.worker import WorkerOptions
 from support_runtime import (
@@ -301,6 +302,23 @@ async def test_a_lost_connection_is_waited_out(call, caplog):
 
     assert {message.starts for message in source.messages.values()} == {1}
     assert len(caplog.records) <= 2 * 4
+
+
+def test_a_process_complains_at_most_twice_a_second_and_counts_the_rest(caplog, monkeypatch):
+    clock = SimpleNamespace(monotonic=lambda: 7.0)
+    monkeypatch.setattr(patience, "time", clock)
+    complaints = patience.Complaints(logging.getLogger("test"))
+
+    for number in range(50):
+        complaints.say(logging.WARNING, "number %d", number)
+    clock.monotonic = lambda: 8.0
+    complaints.say(logging.WARNING, "number %d", 50)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "number 0",
+        "number 1",
+        "number 50 (48 lines like this were left out)",
+    ]
 
 
 async def test_stop_lets_end_what_runs_and_gives_back_the_rest_uncounted_in_one_call():
