@@ -22,19 +22,21 @@ import sys
 from typing import Any
 
 from pgsluice import EventLog, connect, resolve
-from pgsluice.worker import App, SyncContext
+from pgsluice.worker import App, Context
 
 app = App(name="change events")
 
 
 # A consumer gets the events of a log in their order, a batch in one transaction: what is written there is written once.
 @app.handler(log="stock_changes", consumer="shelf")
-def follow(change: dict[str, Any], context: SyncContext) -> None:
+async def follow(change: dict[str, Any], context: Context) -> None:
     """Note what became of an item."""
     item = (change["after"] or change["before"])["item"]
     note = str(change["after"]["quantity"]) if change["after"] else "sold out"
-    with context.transaction() as connection:
-        connection.execute("insert into shelf_note (item, note) values (%s, %s)", (item, note))
+    async with context.transaction() as connection:
+        await connection.execute(
+            "insert into shelf_note (item, note) values (%s, %s)", (item, note)
+        )
 
 
 def setup() -> None:

@@ -262,6 +262,11 @@ class ConsumerLane:
         self._results[delivery.message_id] = (spec, Settled(delivery, result))
         if failure is not None:
             self._errors[spec.name] = failure.error_type
+            self._complaints.say(
+                logging.INFO,
+                "%s: handler %s: event %d, attempt %d: %s",
+                *(self.name, spec.name, delivery.message_id, delivery.attempt, failure.error_type),
+            )
 
     def _delivery(self, event: Event) -> Delivery:
         fields = {name: getattr(event, name) for name in _FIELDS}
