@@ -426,6 +426,24 @@ async def test_stop_now_cancels_what_runs_and_gives_it_back_uncounted():
     assert all(message.starts - message.uncounted == 0 for message in source.open)
 
 
+async def test_stop_now_gives_back_what_has_a_task_that_did_not_begin_yet():
+    source = MemorySource(range(3))
+
+    async def handle(_payload):
+        raise AssertionError("nothing begins after it")
+
+    worker = worker_for((source, spec_for(handle)))
+
+    def trouble(call):
+        if call == "begin":  # the tasks are made after this, and begin after what is called soon
+            asyncio.get_running_loop().call_soon(lambda: worker.stop(now=True))
+
+    source.trouble = trouble
+    await asyncio.wait_for(worker.run(), 5)
+
+    assert worker.counts()["handler"].released == 3
+
+
 async def test_stop_now_does_not_give_back_what_a_thread_still_does():
     source, going = MemorySource(range(1)), threading.Event()
     worker = worker_for((source, spec_for(lambda _payload: going.wait(20))))
