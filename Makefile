@@ -43,7 +43,11 @@ verify: .venv/.dev ## fail when something generated is out of date
 	$(BIN)/python tools/schema_dump.py --check
 	$(BIN)/python tools/reference_docs.py --check
 
-bench: .venv/.dev ## measure against a peer in the same server
+.venv/.bench: .venv/.dev
+	$(BIN)/python -m pip install --quiet --group bench
+	@touch $@
+
+bench: .venv/.bench ## measure against a peer in the same server
 	$(BIN)/python -m bench $(ARGS)
 
 docs: generate ## write docs/reference

@@ -7,6 +7,7 @@ import random
 import threading
 from collections import Counter
 
+import psycopg
 import pytest
 
 from support import replace_in, rows, value, wait_for_lock
@@ -50,6 +51,21 @@ def test_a_failure_that_two_report_at_once_counts_once(database_18, claimed):
     assert while_open(database_18, claimed, FAIL, FAIL) == [(1, "retry", 2)]
 
     assert rows(claimed, "select read_ct, attempts from sluice.attempt") == [(2, 2)]
+
+
+def test_above_read_committed_the_second_gets_a_serialization_failure_and_counts_nothing(
+    database_18, claimed
+):
+    with database_18.connect(autocommit=False) as waiter:
+        waiter.execute("set transaction isolation level repeatable read")
+        waiter.execute("select 1 from pgmq.q_orders")
+        claimed.execute(BEGIN)
+
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            waiter.execute(BEGIN)
+
+        waiter.rollback()
+        assert rows(waiter, BEGIN) == [(1, 2, "begun")]
 
 
 @pytest.mark.parametrize(

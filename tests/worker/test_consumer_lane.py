@@ -52,6 +52,7 @@ def work(url, *specs, until_true, what):
         async with asyncio.timeout(60):
             working = asyncio.create_task(worker.run())
             await until(lambda: working.done() or until_true(worker), what)
+            assert not working.done(), working.exception()
             status = worker.status()
             worker.stop()
             await working
@@ -157,7 +158,7 @@ def test_handlers_of_a_consumer_share_its_events_by_type(worker_url, observer, l
     for ev_type in ("order.sent", "order.lost", "order.paid", "order.sent"):
         send(observer, log_name, ev_type, ev_type=ev_type)
 
-    work(worker_url, *specs, until_true=lambda _: finished(observer, log_name), what="the batch")
+    work(worker_url, *specs, until_true=lambda _: len(seen) == 3, what="three events")
 
     assert seen == [("sent", "order.sent"), ("paid", "order.paid"), ("sent", "order.sent")]
 
@@ -212,7 +213,7 @@ def test_a_consumer_is_registered_at_the_start_and_ticks_where_nobody_else_does(
             await until(lambda: worker.status().state == "running", "it to run")
             send(observer, log_name, '{"n": 1}')
             await until(lambda: seen == [{"n": 1}], "the event")
-        worker.stop(now=True)
+        worker.stop()
         async with asyncio.timeout(5):
             await working
 

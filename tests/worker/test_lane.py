@@ -442,6 +442,32 @@ async def test_messages_of_one_key_run_one_after_the_other_and_others_beside_the
     assert source.ends()["done"] == 8
 
 
+async def test_messages_that_may_kill_their_process_run_one_after_the_other():
+    source, gauge, order = MemorySource(range(6)), Gauge(), []
+    claim = source.claim
+
+    async def claim_suspects(qty, lease_s):
+        deliveries = await claim(qty, lease_s)
+        for delivery in deliveries:
+            delivery.is_suspect = delivery.message_id <= 3
+        return deliveries
+
+    source.claim = claim_suspects
+
+    async def handle(payload):
+        if payload >= 3:
+            return
+        with gauge:
+            order.append(payload)
+            await asyncio.sleep(0.01)
+
+    await worker_for((source, spec_for(handle))).run_until_empty(idle_s=0)
+
+    assert (order, gauge.most) == ([0, 1, 2], 1)
+    assert source.called("begin")[0] == 4  # the others are not even noted as started
+    assert source.ends()["done"] == 6
+
+
 class TestBatches:
     async def test_a_batch_is_handled_when_it_is_full_or_its_first_message_waited_enough(self):
         source, sizes = MemorySource(range(25)), []

@@ -39,7 +39,7 @@ def test_slots_are_fired_when_they_are_due_and_not_before(pool, observer, queue_
     ]
     assert min(late) >= timedelta(0)
     # It does not look at intervals: 30 s are far, and the machine may be busy.
-    assert sorted(late)[3] < timedelta(milliseconds=200)
+    assert sorted(late)[3] < timedelta(seconds=1)
     assert [slot.msg_id for slot in fired[:6]] == [1, 2, 3, 4, 5, 6]
 
 

@@ -15,9 +15,9 @@ from pgsluice.worker import Notifier
 @click.option(
     "--poll-interval-ms",
     type=click.IntRange(min=1),
-    default=50,
+    default=20,
     show_default=True,
-    help="How often to look for something new: so long, at most, a message waits for its announcement.",
+    help="How often to look while nothing new comes: so long, at most, a message waits for its announcement.",
 )
 @click.option(
     "--heartbeat-s",

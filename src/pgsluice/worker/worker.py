@@ -295,7 +295,7 @@ class Worker:
             try:
                 await prepare()
             except PASSING as error:
-                await async_pause(self._stopping, patience.failed("begin", error))
+                await async_pause(self._stopping, patience.failed("prepare", error))
             else:
                 return
 

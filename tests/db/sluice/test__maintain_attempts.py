@@ -43,6 +43,12 @@ def test_rows_of_messages_that_are_gone_are_removed_and_no_others(failed):
     assert removed(failed) == {}
 
 
+def test_a_row_of_an_earlier_message_of_the_same_id_goes(failed):
+    failed.execute("update sluice.attempt set enqueued_at = '2026-01-01' where msg_id = 2")
+
+    assert removed(failed) == {"mail": 4, "orders": 4}
+
+
 def test_each_call_looks_at_so_many_those_that_waited_longest_first(failed):
     assert removed(failed, 4) == {"mail": 1, "orders": 1}  # 6 and 5 of each
     assert removed(failed, 4) == {"mail": 1, "orders": 1}  # 4 and 3

@@ -1,3 +1,5 @@
+"""sluice.browse_dead_letters, and its part _dead_letter_filter_sql."""
+
 import pytest
 
 from support import rows

@@ -81,7 +81,7 @@ def test_of_missed_slots_one_all_or_none_is_fired(orders, timing, step):
 
 
 def test_without_catching_up_a_slot_may_be_five_minutes_late(orders):
-    for name, late in (("in time", "299 seconds"), ("missed", "301 seconds")):
+    for name, late in (("in time", "290 seconds"), ("missed", "310 seconds")):
         schedule(orders, name, every="1 hour", catch_up="none")
         due_since(orders, late, name)
         orders.execute("update sluice.schedule set next_slot = starts_at, due_at = starts_at where name = %s", (name,))  # fmt: skip
@@ -111,12 +111,12 @@ def test_years_of_missed_minutes_are_passed_over_at_once(orders):
     schedule(orders, cron="* * * * *", starts_at="2020-01-01 00:00+00")
     schedule(orders, "short", every="0.1 seconds", starts_at="2020-01-01 00:00+00")
     orders.execute("update sluice.schedule set next_slot = starts_at, due_at = starts_at")
-    orders.execute("set statement_timeout = '2s'")
+    orders.execute("set statement_timeout = '10s'")
 
     fired = fire(orders)
 
     assert [name for name, *_ in fired] == ["nightly", "short"]
-    assert all(value(orders, "select now() - %s < '1 minute'", slot) for _, slot, *_ in fired)
+    assert all(value(orders, "select now() - %s < '2 minutes'", slot) for _, slot, *_ in fired)
 
 
 def test_one_that_catches_up_does_not_keep_the_others_waiting(orders):
@@ -215,6 +215,9 @@ def test_a_queue_whose_table_is_locked_is_given_up_for_now(database, orders):
         assert [(name, error) for name, _, _, error in fire(orders)] == [
             ("a", "canceling statement due to lock timeout"), ("b", None)
         ]  # fmt: skip
+    assert value(
+        orders, "select due_at - now() < '2 seconds' from sluice.schedule where name = 'a'"
+    )
 
 
 def test_a_slot_that_was_fired_is_passed_by_when_the_clock_is_set_back_and_the_times_change(orders):

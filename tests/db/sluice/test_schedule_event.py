@@ -46,3 +46,20 @@ def test_a_log_that_is_dropped_or_closed_keeps_the_slot_waiting(connection):
     connection.execute("update sluice.schedule set due_at = now()")
     ((_, dropped, ev_id, error),) = fire(connection)
     assert (dropped, ev_id, "changes" in error or "queue" in error) == (closed, None, True)
+
+
+def test_who_administers_makes_fires_and_ends_it(connection, role):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute(f"grant sluice_admin to {role}")
+    connection.execute(f"set role {role}")
+
+    assert rows(connection, CALL) == [(True,)]
+    assert rows(connection, "select sluice.pause_schedule('nightly')") == [(True,)]
+    assert rows(connection, "select sluice.resume_schedule('nightly')") == [(True,)]
+    assert rows(connection, "select sluice.run_schedule('nightly')") == [(1,)]
+    due_since(connection, "30 minutes")
+    assert [(ev_id, error) for _, _, ev_id, error in fire(connection)] == [(2, None)]
+    due_since(connection, "20 minutes")
+    assert [done for _, _, done, _ in rows(connection, "select * from sluice.maintain()")] == [True]
+    assert rows(connection, "select sluice.unschedule('nightly')") == [(True,)]
+    connection.execute("reset role")

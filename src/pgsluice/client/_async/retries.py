@@ -107,6 +107,23 @@ class AsyncRetries:
             retries.begin_attempts(queue_name, messages, worker, max_attempts)
         )
 
+    async def unanswered_starts(self, queue_name: str, messages: Sequence[Message]) -> list[int]:
+        """Return which of these messages, claimed again, may have killed the process that started them last.
+
+        Nobody heard of their last start again. A worker starts them one after the other, so that one that kills takes
+        no others along.
+
+        Args:
+            queue_name: An existing queue.
+            messages: As the claim returned them, those whose `read_ct` is 2 or more.
+
+        Returns:
+            Their `msg_id`s, in the order of the messages.
+
+        Source: `sluice.unanswered_starts`.
+        """
+        return await self._runner.run(retries.unanswered_starts(queue_name, messages))
+
     async def fail(
         self,
         queue_name: str,

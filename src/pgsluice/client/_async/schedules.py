@@ -180,7 +180,7 @@ class AsyncSchedules:
 
         Returns:
             The slots that were fired, and those that could not be, with the reason: the queue does not exist any more,
-            a trigger of its table fails. Those are tried again after 10 seconds.
+            a trigger of its table fails. Those are tried again after 10 seconds, after 1 where the table was locked.
 
         Raises:
             ArgumentError: `schedules_max` is out of range.

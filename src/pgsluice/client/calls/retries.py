@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, LiteralString
 
 from pgsluice.client.calls.arguments import seconds, whole
-from pgsluice.client.calls.call import Call, nothing, record, scalar, storable
+from pgsluice.client.calls.call import Call, column, nothing, record, scalar, storable
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import ClaimOutcome, Message
 from pgsluice.client.retry_records import (
@@ -62,6 +62,11 @@ def begin_attempts(
     )
     parameters = (queue_name, *_claims(messages), worker, max_attempts)
     return Call(sql, parameters, record(BegunAttempt), queue_name)
+
+
+def unanswered_starts(queue_name: str, messages: Sequence[Message]) -> Call[list[int]]:
+    sql: LiteralString = "select * from sluice.unanswered_starts(%s::text, %s::bigint[])"
+    return Call(sql, (queue_name, [message.msg_id for message in messages]), column, queue_name)
 
 
 def fail(

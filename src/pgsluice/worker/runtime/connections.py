@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 import threading
+import time
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any
 
@@ -22,6 +23,10 @@ _CONNECT_S = 5
 # A statement of the engine's own takes milliseconds. One without an answer for so long has lost its server, which
 # neither TCP nor a pooler between may ever say.
 _ANSWER_S = 15.0
+# A connection that handlers left alone for so long is asked for a sign of life before another gets it, and has so long
+# to give one.
+_UNUSED_S = 1.0
+_SIGN_S = 5.0
 
 
 def shut_down(descriptor: int) -> None:
@@ -35,15 +40,55 @@ class EngineConnection(AsyncConnection[Any]):
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
         """As psycopg waits; but a cancelled wait would also wait for the server, which is why its end is forced."""
-        watch = asyncio.get_running_loop().call_later(_ANSWER_S, self._give_up)
+        watch = asyncio.get_running_loop().call_later(_ANSWER_S, _give_up, self)
         try:
             return await super().wait(*args, **kwargs)
         finally:
             watch.cancel()
 
-    def _give_up(self) -> None:
-        with contextlib.suppress(OSError, psycopg.Error):  # it is closed already
-            shut_down(self.fileno())
+
+class _Lent:
+    """When a connection was last known to be good, on `time.monotonic`."""
+
+    good_s = 0.0
+
+    @property
+    def is_fresh(self) -> bool:
+        return time.monotonic() - self.good_s < _UNUSED_S
+
+
+class HandlerConnection(_Lent, AsyncConnection[Any]):
+    """A connection for `async def` handlers."""
+
+    async def check(self) -> None:
+        """Ask for a sign of life, if it was not used just now; into silence it waits no longer than 5 seconds."""
+        if not self.is_fresh:
+            watch = asyncio.get_running_loop().call_later(_SIGN_S, _give_up, self)
+            try:
+                await AsyncConnectionPool.check_connection(self)
+            finally:
+                watch.cancel()
+        self.good_s = time.monotonic()
+
+
+class ThreadConnection(_Lent, Connection[Any]):
+    """A connection for handlers in threads."""
+
+    def check(self) -> None:
+        """As `HandlerConnection.check`."""
+        if not self.is_fresh:
+            watch = threading.Timer(_SIGN_S, _give_up, [self])
+            watch.start()
+            try:
+                ConnectionPool.check_connection(self)
+            finally:
+                watch.cancel()
+        self.good_s = time.monotonic()
+
+
+def _give_up(connection: AsyncConnection[Any] | Connection[Any]) -> None:
+    with contextlib.suppress(OSError, psycopg.Error):  # it is closed already
+        shut_down(connection.fileno())
 
 
 class Connections:
@@ -86,8 +131,10 @@ class Connections:
             name="engine",
         )
         self._is_own = handlers is None
-        self._handlers = handlers or AsyncConnectionPool[AsyncConnection[Any]](
+        self._handlers = handlers or AsyncConnectionPool[HandlerConnection](
             conninfo,
+            connection_class=HandlerConnection,
+            check=HandlerConnection.check,
             min_size=0,
             max_size=handlers_size,
             kwargs=self._options,
@@ -95,7 +142,7 @@ class Connections:
             open=False,
             name="handlers",
         )
-        self._sync: ConnectionPool[Connection[Any]] | None = None
+        self._sync: ConnectionPool[ThreadConnection] | None = None
         self._lock = threading.Lock()
 
     async def open(self) -> None:
@@ -122,8 +169,10 @@ class Connections:
         """A connection for a handler in a thread."""
         with self._lock:
             if self._sync is None:
-                self._sync = ConnectionPool[Connection[Any]](
+                self._sync = ConnectionPool[ThreadConnection](
                     self._conninfo,
+                    connection_class=ThreadConnection,
+                    check=ThreadConnection.check,
                     min_size=0,
                     max_size=self._handlers_size,
                     kwargs=self._options,

@@ -25,6 +25,7 @@ class Delivery:
         raw: The record it was made from: a `Message` or a `ClaimedEvent`.
         lease_end_s: When the lease ends, on `time.monotonic`, measured from before the claim so that it never is
             later than the server's.
+        is_suspect: Whether nobody heard of its last start again, so that it may have killed its process.
     """
 
     source_name: str
@@ -37,6 +38,7 @@ class Delivery:
     key: str | None
     raw: Any
     lease_end_s: float
+    is_suspect: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Messages of one key are handled one after the other: no I/O."""
+"""Messages of one key are handled one after the other, as are those that may kill: no I/O."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ class Keys:
 
     A source gives messages of a key that is kept in order only to one lane at a time, but it may give several. The next
     one goes on when it is settled what becomes of the one before.
+
+    Messages that may have killed their process stand in one line too: beside each other, each would take the others
+    along every time, and all would use up their attempts.
     """
 
     def __init__(self) -> None:
-        self._lines: dict[str, deque[Delivery]] = {}
+        self._lines: dict[tuple[str | None, bool], deque[Delivery]] = {}
 
     def enter(self, delivery: Delivery) -> bool:
         """Take a message in; whether it may go on at once."""
-        if delivery.key is None:
+        name = _line_of(delivery)
+        if name is None:
             return True
-        line = self._lines.get(delivery.key)
+        line = self._lines.get(name)
         if line is None:
-            self._lines[delivery.key] = deque([delivery])
+            self._lines[name] = deque([delivery])
             return True
         line.append(delivery)
         return False
 
     def leave(self, delivery: Delivery) -> Delivery | None:
         """Let go of a message; the one that may go on now."""
-        line = self._lines.get(delivery.key) if delivery.key is not None else None
-        if line is None or delivery not in line:
+        name = _line_of(delivery)
+        line = None if name is None else self._lines.get(name)
+        if name is None or line is None or delivery not in line:
             return None
         was_first = line[0] is delivery
         line.remove(delivery)
         if not line:
-            assert delivery.key is not None  # noqa: S101 - it has a line
-            del self._lines[delivery.key]
+            del self._lines[name]
             return None
         return line[0] if was_first else None
 
@@ -48,3 +52,9 @@ class Keys:
             for position, delivery in enumerate(line):
                 if position > 0:
                     yield delivery
+
+
+def _line_of(delivery: Delivery) -> tuple[str | None, bool] | None:
+    if delivery.is_suspect:
+        return None, True
+    return None if delivery.key is None else (delivery.key, False)

@@ -57,6 +57,8 @@ _UNSETTLED_MAX = 2_000
 IDLE_S = 600.0
 # How long `stop(now=True)` waits for those that were cancelled, and then for what is to be said.
 _NOW_S = 2.0
+# What may have killed its process, and has run for so long, holds up others that may have no longer.
+_SUSPECT_S = 3.0
 
 _log = logging.getLogger(__name__)
 
@@ -172,7 +174,7 @@ class Lane:
     async def run(self) -> None:
         """Work until `stop`."""
         helpers = [
-            asyncio.create_task(self._begin_all(), name=f"{self._source.name}: begin"),
+            asyncio.create_task(self._begin_all(), name=f"{self._source.name}: start"),
             asyncio.create_task(self._heartbeat.run(), name=f"{self._source.name}: heartbeat"),
             asyncio.create_task(self._settler.run(), name=f"{self._source.name}: settle"),
         ]
@@ -263,7 +265,7 @@ class Lane:
         try:
             begun = await self._source.begin(fresh) if fresh else []
         except Exception as error:  # noqa: BLE001 - as for a claim
-            delay_s = self._patience.failed("begin", error)
+            delay_s = self._patience.failed("start messages", error)
             await async_pause(self._stopping, delay_s)
             track.waiting.extendleft(reversed([each for each in fresh if each in self._owners]))
             begun = []
@@ -313,6 +315,10 @@ class Lane:
             [self._executor.context(track.spec, each, self._source) for each in deliveries],
         )
         track.runs.add(run)
+        for delivery in deliveries:
+            if delivery.is_suspect:
+                loop = asyncio.get_running_loop()
+                loop.call_later(_SUSPECT_S, self._next_in_line, delivery)
         run.task = asyncio.create_task(self._run(run))
 
     async def _run(self, run: Run) -> None:
@@ -371,17 +377,17 @@ class Lane:
             if track is not None:
                 failure = settlement.failure
                 track.count(each, None if failure is None else failure.error_type)
-            if each.delivery.key is not None:
-                self._next_of_key(each.delivery)
+            if each.delivery.key is not None or each.delivery.is_suspect:
+                self._next_in_line(each.delivery)
             if each.result in ("retry", "released"):
                 self._nudge.set()  # the source is to look anew when something is due
         self._changed.set()
 
-    def _next_of_key(self, delivery: Delivery) -> None:
+    def _next_in_line(self, delivery: Delivery) -> None:
         following = self._keys.leave(delivery)
         if following is None:
             self._nudge.set()  # the server may have the next, and nobody else says so
-        elif (track := self._owners.get(following)) is not None:
+        elif not self._stopping.is_set() and (track := self._owners.get(following)) is not None:
             track.arrive(following)
             self._turns.deal()
 

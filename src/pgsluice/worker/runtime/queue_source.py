@@ -19,6 +19,7 @@ from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
+from pgsluice.worker.runtime.patience import PASSING
 from pgsluice.worker.runtime.polling import Polling
 
 _log = logging.getLogger(__name__)
@@ -91,7 +92,21 @@ class QueueSource:
             limits.claim_messages(self._queue_name, vt, qty, self._worker_id)
         )
         self._polling.claimed(len(messages))
-        return [self._delivery(message, began_s + vt) for message in messages]
+        deliveries = [self._delivery(message, began_s + vt) for message in messages]
+        again = [delivery for delivery in deliveries if delivery.fence > 1]
+        if again:
+            await self._suspect(again)
+        return deliveries
+
+    async def _suspect(self, again: list[Delivery]) -> None:
+        """Find those that may have killed their process."""
+        find = retries.unanswered_starts(self._queue_name, _messages(again))
+        try:
+            suspects: list[int] = await self._runner.run(find)
+        except PASSING:
+            return  # they are claimed: so they start beside each other
+        for delivery in again:
+            delivery.is_suspect = delivery.message_id in suspects
 
     async def begin(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """As in `Source`. The first claim of a message counts without being noted."""

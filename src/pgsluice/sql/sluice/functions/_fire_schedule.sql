@@ -16,13 +16,19 @@ declare
     v_slots_max constant integer := 10;
     -- Without catching up, a slot that is later than that is missed. Those who fire may come once a minute only.
     v_late_max constant interval := '5 minutes';
-    v_pause constant interval := '10 seconds';
+    v_pause interval;
     v_next timestamptz := i_schedule.next_slot;
     v_due_at timestamptz;
 begin
     for v_turn in 1 .. v_slots_max loop
         exit when v_next is null or sluice._slot_due_at(i_schedule, v_next) > i_now;
-        slot := sluice._slot_to_fire(i_schedule, v_next, i_now);
+        slot := v_next;
+        v_next := sluice._slot_after(i_schedule, slot);
+        if v_next <= i_now - i_schedule.jitter then
+            -- More than this one is missed.
+            slot := sluice._slot_to_fire(i_schedule, slot, i_now);
+            v_next := sluice._slot_after(i_schedule, slot);
+        end if;
         v_due_at := sluice._slot_due_at(i_schedule, slot);
         begin
             if not (i_schedule.catch_up = 'none' and v_due_at < i_now - v_late_max)
@@ -44,6 +50,8 @@ begin
             then
                 msg_id := null;
                 error := sqlerrm;
+                -- A lock is soon gone: that of a new partition, say.
+                v_pause := case sqlstate when '55P03' then interval '1 second' else interval '10 seconds' end;
                 return next;
                 update sluice.schedule as s
                 set next_slot = _fire_schedule.slot, due_at = i_now + v_pause, error = _fire_schedule.error,
@@ -51,7 +59,6 @@ begin
                 where s.name = i_schedule.name;
                 return;
         end;
-        v_next := sluice._slot_after(i_schedule, slot);
     end loop;
     update sluice.schedule as s
     set next_slot = v_next, due_at = sluice._slot_due_at(i_schedule, v_next), error = null,

@@ -6,14 +6,13 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_missed_until timestamptz := i_now - i_schedule.jitter;
     v_kept_from timestamptz := i_now - i_schedule.catch_up_within;
     v_latest timestamptz;
 begin
-    if i_slot >= v_missed_until or i_schedule.catch_up = 'all' and i_slot >= v_kept_from then
+    if i_schedule.catch_up = 'all' and i_slot >= v_kept_from then
         return i_slot;
     end if;
-    v_latest := sluice._latest_slot(i_schedule, i_slot, v_missed_until);
+    v_latest := sluice._latest_slot(i_schedule, i_slot, i_now - i_schedule.jitter);
     if i_schedule.catch_up = 'all' then
         return least(v_latest, greatest(i_slot, sluice._slot_after(i_schedule, v_kept_from)));
     end if;
@@ -22,6 +21,6 @@ end;
 $$;
 
 comment on function sluice._slot_to_fire(sluice.schedule, timestamptz, timestamptz) is
-    'The slot of a schedule that is fired when this is the first one that is due: itself, or a later one where missed slots are left out.';
+    'The slot of a schedule that is fired when this is the first of several that were missed: itself, or a later one where they are left out.';
 revoke execute on function sluice._slot_to_fire(sluice.schedule, timestamptz, timestamptz) from public;
 grant execute on function sluice._slot_to_fire(sluice.schedule, timestamptz, timestamptz) to sluice_admin;

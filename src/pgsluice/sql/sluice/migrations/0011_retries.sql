@@ -76,7 +76,7 @@ alter table sluice.dead_letter
     add column trace text,
     add column worker text;
 comment on column sluice.dead_letter.attempts is 'How often it was tried; null: nobody counted.';
--- They have more to filter by. A call of before finds the new ones, with their defaults.
+-- What looks through them has more to filter by; a call of before finds the new functions, with their defaults.
 drop function if exists sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz);
 drop function if exists sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz);
 drop function if exists sluice.redrive_matching(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz);
