@@ -13,6 +13,7 @@ import pytest
 from pgsluice.errors import ArgumentError, PayloadError, ServerError
 from pgsluice.worker.answer import Done, Reject, Release
 from pgsluice.worker.handler import Batch, Limits
+from pgsluice.worker.runtime import patience
 from pgsluice.worker.runtime.turns import Turn, Turns
 from pgsluice.worker.worker import WorkerOptions
 from support_runtime import (
@@ -181,21 +182,20 @@ async def test_a_thread_is_told_that_its_claim_is_lost_and_its_answer_is_not_sai
 async def test_what_waits_is_not_started_after_its_lease():
     source, starts = MemorySource(range(6)), []
 
-    async def handle(payload, context):
-        starts.append((payload, time.monotonic() < context.delivery.lease_end_s))
+    async def handle(_payload, context):
+        starts.append(time.monotonic() < context.delivery.lease_end_s)
         if len(starts) == 1:
             time.sleep(2 * QUICK["lease_s"])  # noqa: ASYNC251 - the whole process stands still
-        await asyncio.sleep(0.02)
 
-    limits = Limits(concurrency=1)
-    options = WorkerOptions(prefetch=5)
-    counts = await worker_for(
-        (source, spec_for(handle, limits=limits, **QUICK)), options=options
-    ).run_until_empty(idle_s=0)
+    spec = spec_for(handle, limits=Limits(concurrency=1), **QUICK)
+    counts = await worker_for((source, spec), options=WorkerOptions(prefetch=5)).run_until_empty(
+        idle_s=0
+    )
 
-    assert [in_time for _, in_time in starts] == [True] * len(starts)
-    assert source.ends()["done"] == 6
-    assert counts["handler"].dead == 0
+    assert (starts, source.late) == ([True] * 6, [])
+    assert source.ends() == {"done": 6}
+    assert {message.starts for message in source.messages.values()} == {1}
+    assert counts["handler"].released >= 1
 
 
 async def test_a_slow_settlement_loses_nothing():
@@ -283,7 +283,7 @@ async def test_a_lost_connection_is_waited_out(call, caplog):
     source, failures = MemorySource(range(30)), []
 
     def trouble(name):
-        if name == call and len(failures) < 6:
+        if name == call and len(failures) < 4:
             failures.append(name)
             raise unreachable()
 
@@ -294,14 +294,31 @@ async def test_a_lost_connection_is_waited_out(call, caplog):
 
     worker = worker_for((source, spec_for(handle, lease_s=1.1 if call == "extend" else 5.0)))
     async with running(worker) as task:
-        await until(lambda: len(failures) >= (6 if call != "extend" else 1), "failures")
+        await until(lambda: len(failures) >= (4 if call != "extend" else 1), "failures")
         await until(lambda: source.ends()["done"] == 30, "all to be done")
 
         assert not task.done()
         assert worker.status().sources[0].is_reachable
 
     assert {message.starts for message in source.messages.values()} == {1}
-    assert len(caplog.records) <= 2 * 6
+    assert len(caplog.records) <= 2 * 4
+
+
+def test_a_process_complains_at_most_twice_a_second_and_counts_the_rest(caplog, monkeypatch):
+    clock = SimpleNamespace(monotonic=lambda: 7.0)
+    monkeypatch.setattr(patience, "time", clock)
+    complaints = patience.Complaints(logging.getLogger("test"))
+
+    for number in range(50):
+        complaints.say(logging.WARNING, "number %d", number)
+    clock.monotonic = lambda: 8.0
+    complaints.say(logging.WARNING, "number %d", 50)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "number 0",
+        "number 1",
+        "number 50 (48 lines like this were left out)",
+    ]
 
 
 async def test_stop_lets_end_what_runs_and_gives_back_the_rest_uncounted_in_one_call():
@@ -333,6 +350,40 @@ async def test_stop_lets_end_what_runs_and_gives_back_the_rest_uncounted_in_one_
     )
     assert (worker.counts()["handler"].done, worker.counts()["handler"].released) == (2, 5)
     assert worker.status().state == "stopped"
+
+
+async def test_stop_ends_although_the_server_is_away_when_the_claims_are_over():
+    source = MemorySource(range(3))
+
+    def trouble(call):
+        if call in ("settle", "extend"):
+            raise unreachable()
+
+    source.trouble = trouble
+
+    async def handle(_payload):
+        pass
+
+    worker = worker_for((source, spec_for(handle, **QUICK)))
+    async with running(worker) as task:
+        await until(lambda: bool(source.called("settle")), "a settlement to fail")
+        worker.stop()
+        await asyncio.wait_for(task, 10)
+
+    assert worker.counts()["handler"].lost == 3
+
+
+async def test_a_process_that_stands_still_says_so(caplog):
+    source = MemorySource(["x"])
+
+    async def handle(_payload):
+        time.sleep(QUICK["lease_s"])  # noqa: ASYNC251 - what it is about
+        await asyncio.sleep(0.1)
+
+    await worker_for((source, spec_for(handle, **QUICK))).run_until_empty(idle_s=0)
+
+    assert "stood still" in caplog.text
+    assert source.messages[1].starts == 1
 
 
 async def test_what_a_claim_brings_after_stop_is_given_back():
@@ -373,6 +424,24 @@ async def test_stop_now_cancels_what_runs_and_gives_it_back_uncounted():
 
     assert worker.counts()["handler"].released == 3
     assert all(message.starts - message.uncounted == 0 for message in source.open)
+
+
+async def test_stop_now_gives_back_what_has_a_task_that_did_not_begin_yet():
+    source = MemorySource(range(3))
+
+    async def handle(_payload):
+        raise AssertionError("nothing begins after it")
+
+    worker = worker_for((source, spec_for(handle)))
+
+    def trouble(call):
+        if call == "begin":  # the tasks are made after this, and begin after what is called soon
+            asyncio.get_running_loop().call_soon(lambda: worker.stop(now=True))
+
+    source.trouble = trouble
+    await asyncio.wait_for(worker.run(), 5)
+
+    assert worker.counts()["handler"].released == 3
 
 
 async def test_stop_now_does_not_give_back_what_a_thread_still_does():

@@ -9,8 +9,12 @@ import psycopg
 import pytest
 
 from pgsluice import WorkQueue
-from pgsluice.errors import LeaseLostError
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client.calls import Call
+from pgsluice.client.calls.call import nothing
+from pgsluice.errors import ConnectionFailedError, LeaseLostError
 from pgsluice.worker import App, Context, Reject, Release, Retry, RetryAfter, SyncContext
+from pgsluice.worker.runtime import connections
 from pgsluice.worker.worker import Worker
 from support import rows, value
 from support_runtime import until
@@ -252,3 +256,23 @@ async def test_what_is_given_back_at_a_stop_does_not_count(app, observer, queue_
     counts = await drained(app)
 
     assert (counts.done, left(observer, queue_name)) == (3, (0, 3, 0))
+
+
+async def test_a_server_that_does_not_answer_is_given_up_by_the_engine_only(
+    monkeypatch, worker_url
+):
+    monkeypatch.setattr(connections, "_ANSWER_S", 0.1)
+    pools = connections.Connections(worker_url, engine_size=1, handlers_size=1)
+    slow = Call("select pg_sleep(0.5)", (), nothing)
+
+    await pools.open()
+    try:
+        with pytest.raises(ConnectionFailedError):
+            await AsyncRunner(pools.engine).run(slow)
+        with connections.unhurried():
+            await AsyncRunner(pools.engine).run(slow)
+        await AsyncRunner(pools.consumers).run(slow)
+        async with pools.lend() as connection:
+            await AsyncRunner(connection).run(slow)
+    finally:
+        await pools.close()

@@ -17,11 +17,11 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError
-from pgsluice.worker.handler import Execution, HandlerSpec, QueueRoute
+from pgsluice.worker.handler import ConsumerRoute, Execution, HandlerSpec, QueueRoute
 from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.middleware import Middleware
 from pgsluice.worker.pause import async_pause
-from pgsluice.worker.runtime.connections import Connections
+from pgsluice.worker.runtime.connections import Connections, unhurried
 from pgsluice.worker.runtime.consumer_lane import ConsumerLane, make_consumer_lanes
 from pgsluice.worker.runtime.delivery import Counts
 from pgsluice.worker.runtime.executor import Executor
@@ -250,7 +250,7 @@ class Worker:
             )
         for lane in make_consumer_lanes(
             self._specs,
-            connections.engine,
+            connections.consumers,
             executor,
             self._listener,
             self._complaints,
@@ -278,6 +278,7 @@ class Worker:
             conninfo,
             engine_size=_CONNECTIONS_PER_LANE * max(1, len(self._specs)),
             handlers_size=max(1, min(calls, self._options.concurrency or calls)),
+            consumers_size=max(1, 2 * sum(isinstance(s.route, ConsumerRoute) for s in self._specs)),
             handlers=self._pool,
             options=options,
         )
@@ -293,7 +294,8 @@ class Worker:
         patience = Patience(name, self._complaints)
         while not self._stopping.is_set():
             try:
-                await prepare()
+                with unhurried():
+                    await prepare()
             except PASSING as error:
                 await async_pause(self._stopping, patience.failed("prepare", error))
             else:

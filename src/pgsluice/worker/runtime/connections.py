@@ -8,7 +8,9 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextvars import ContextVar
 from typing import Any
 
 import psycopg
@@ -21,12 +23,23 @@ _ENGINE_WAIT_S = 2.0
 _RECONNECT_S = 1.0
 _CONNECT_S = 5
 # A statement of the engine's own takes milliseconds. One without an answer for so long has lost its server, which
-# neither TCP nor a pooler between may ever say.
+# neither TCP nor a pooler between may ever say. What prepares a queue is not hurried: it may build an index.
 _ANSWER_S = 15.0
+_unhurried: ContextVar[bool] = ContextVar("unhurried", default=False)
 # A connection that handlers left alone for so long is asked for a sign of life before another gets it, and has so long
 # to give one.
 _UNUSED_S = 1.0
 _SIGN_S = 5.0
+
+
+@contextlib.contextmanager
+def unhurried() -> Iterator[None]:
+    """Let the statements of the engine take as long as they take, within this task."""
+    token = _unhurried.set(True)
+    try:
+        yield
+    finally:
+        _unhurried.reset(token)
 
 
 def shut_down(descriptor: int) -> None:
@@ -40,6 +53,8 @@ class EngineConnection(AsyncConnection[Any]):
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
         """As psycopg waits; but a cancelled wait would also wait for the server, which is why its end is forced."""
+        if _unhurried.get():
+            return await super().wait(*args, **kwargs)
         watch = asyncio.get_running_loop().call_later(_ANSWER_S, _give_up, self)
         try:
             return await super().wait(*args, **kwargs)
@@ -96,6 +111,7 @@ class Connections:
 
     Attributes:
         engine: For claims, heartbeats and acknowledgements.
+        consumers: For consumers of logs; in those their handlers write as well.
     """
 
     def __init__(
@@ -104,6 +120,7 @@ class Connections:
         *,
         engine_size: int,
         handlers_size: int,
+        consumers_size: int = 1,
         handlers: AsyncConnectionPool[Any] | None = None,
         options: dict[str, Any] | None = None,
     ) -> None:
@@ -113,6 +130,7 @@ class Connections:
             conninfo: Where to connect.
             engine_size: The most connections of the engine, 1 or more.
             handlers_size: The most connections of the handlers, 1 or more; those in threads have as many again.
+            consumers_size: The most connections of consumers, 1 or more; each needs two.
             handlers: A pool of the caller's for `async def` handlers instead. It stays open.
             options: For every connection, as `psycopg.connect` takes them.
         """
@@ -129,6 +147,18 @@ class Connections:
             reconnect_timeout=_RECONNECT_S,
             open=False,
             name="engine",
+        )
+        self.consumers = AsyncConnectionPool[HandlerConnection](
+            conninfo,
+            connection_class=HandlerConnection,
+            check=HandlerConnection.check,
+            min_size=0,
+            max_size=consumers_size,
+            kwargs={**self._options, "autocommit": True},
+            timeout=_ENGINE_WAIT_S,
+            reconnect_timeout=_RECONNECT_S,
+            open=False,
+            name="consumers",
         )
         self._is_own = handlers is None
         self._handlers = handlers or AsyncConnectionPool[HandlerConnection](
@@ -148,12 +178,14 @@ class Connections:
     async def open(self) -> None:
         """Open the pools; they connect when somebody asks."""
         await self.engine.open()
+        await self.consumers.open()
         if self._is_own:
             await self._handlers.open()
 
     async def close(self) -> None:
         """Close the pools that are ours; connections that are lent are closed when they come back."""
         await self.engine.close()
+        await self.consumers.close()
         if self._is_own:
             await self._handlers.close()
         with self._lock:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable
 
 from pgsluice.worker.runtime.delivery import Delivery
-from pgsluice.worker.runtime.patience import Patience, within
+from pgsluice.worker.runtime.patience import Complaints, Patience, within
 from pgsluice.worker.runtime.source import Source
 
 
@@ -23,7 +24,7 @@ class Heartbeat:
         self,
         source: Source,
         lease_s: float,
-        patience: Patience,
+        complaints: Complaints,
         claimed: Callable[[], Iterable[Delivery]],
         lose: Callable[[Delivery], None],
     ) -> None:
@@ -32,23 +33,35 @@ class Heartbeat:
         Args:
             source: Is asked.
             lease_s: How long a lease is.
-            patience: Hears of failures.
+            complaints: Where failures are said.
             claimed: The messages to keep.
             lose: Hears of those whose claim is over, or may be: the server could not be asked until its end, and
                 others may have asked it.
         """
         self._source = source
         self._lease_s = lease_s
-        self._patience = patience
+        self._complaints = complaints
+        self._patience = Patience(source.name, complaints)
         self._claimed = claimed
         self._lose = lose
 
     async def run(self) -> None:
         """Go on until cancelled."""
         while True:
+            began_s = time.monotonic()
             await asyncio.sleep(self._lease_s / 6)
+            self._notice(time.monotonic() - began_s - self._lease_s / 6)
             for delivery in await self._extend(self._due()):
                 self._lose(delivery)
+
+    def _notice(self, late_s: float) -> None:
+        if late_s > self._lease_s / 3:
+            self._complaints.say(
+                logging.WARNING,
+                "%s: this process stood still for %.1f s, and no claim could be extended; an `async def` that computes "
+                "or waits without `await` does that: make it a `def`",
+                *(self._source.name, late_s),
+            )
 
     def _due(self) -> list[Delivery]:
         limit_s = time.monotonic() + self._lease_s * 2 / 3
@@ -58,8 +71,10 @@ class Heartbeat:
         if not due:
             return []
         try:
-            return await within(self._lease_s / 3, self._source.extend(due, self._lease_s))
+            lost = await within(self._lease_s / 3, self._source.extend(due, self._lease_s))
         except Exception as error:  # noqa: BLE001 - what does not pass by itself is mended by somebody
             self._patience.failed("extend claims", error)
             now_s = time.monotonic()
             return [delivery for delivery in due if delivery.lease_end_s <= now_s]
+        self._patience.succeeded()
+        return lost

@@ -18,6 +18,8 @@ it. A lane does the same steps at once, each in a task of its own, with the mess
 - *Begin* takes what waits when a slot is free and it is this handler's turn (`Turns`). It starts nothing whose lease is
   over: after a pause of the process that is given back instead. `source.begin` notes starts, so that a message that
   kills its process does not do so for ever.
+- Messages of one key, and those that may have killed their process, stand in line (`Keys`): the next one is not started
+  before it is settled what became of the one before.
 - *Running* is a task for each call (`Executor.handle`). It ends with one of the four answers, whatever happens.
 - *Settle* says them to the source, as many at once as have gathered while the last call was under way (`Settler`).
 - *Heartbeat* extends the lease of all that wait, run, or are about to be settled, when a third of it is over. A claim
@@ -108,7 +110,7 @@ class Lane:
         self._heartbeat = Heartbeat(
             source,
             self._lease_s,
-            Patience(source.name, complaints),
+            complaints,
             claimed=self._claimed,
             lose=self._lose,
         )

@@ -12,12 +12,14 @@ from pgsluice.worker.runtime.patience import PASSING, Complaints, Patience, desc
 from pgsluice.worker.runtime.source import Source
 
 _AT_ONCE = 1_000
+# As many are worth a call of their own; fewer wait while every turn of the event loop brings more.
+_WORTH_IT = 200
 
 
 class Settler:
     """Collects what is to be said while it says the last: the group commit of acknowledgements.
 
-    There is no timer. A single message is settled at once; while that call is under way others gather, and go with the
+    There is no timer. A single message is settled at once; those whose handlers end at that moment join it; while that call is under way others gather, and go with the
     next. So the busier it is, the more share a commit. A call that fails is repeated: a claim keeps its fence, so
     the second says the same, or hears that the claim is over.
     """
@@ -73,6 +75,7 @@ class Settler:
         """Go on until cancelled."""
         while True:
             await self._filled.wait()
+            await self._gather()
             batch = self._waiting[:_AT_ONCE]
             try:
                 settled = await self._source.settle(batch)
@@ -87,6 +90,13 @@ class Settler:
                 self._patience.succeeded()
                 self._remove(len(batch))
                 self._on_settled(list(zip(batch, settled, strict=True)))
+
+    async def _gather(self) -> None:
+        """Let handlers that end at this very moment join; those that take time are not waited for."""
+        before = 0
+        while before < len(self._waiting) < _WORTH_IT:
+            before = len(self._waiting)
+            await asyncio.sleep(0)
 
     async def _settle_each(self, batch: list[Settlement], error: Exception) -> None:
         """Find the one that the call fails for, and leave it to the end of its claim."""
