@@ -5,7 +5,8 @@
  * A key with an order has nothing in flight when it gets a claim, so a message that commits late comes after a later one, and
  * never beside it. What is sent with a delay is not there before its time.
  *
- * Reads: the queue's table, a few entries of its indexes for each key; bounds and not an equality, as in pgmq._next_groups.
+ * Reads: the queue's table, a few entries of its indexes for each key. Bounds and not an equality,
+ * as in pgmq._next_groups: with them the order begins with the key, which no index of something else has.
  */
 create or replace function sluice._first_of_keys(i_limits sluice.queue_limits, now timestamptz, keys bigint[], qty integer)
 returns bigint[]
@@ -13,6 +14,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_sort = off
+set enable_incremental_sort = off
 set jit = off
 as $$
 declare
@@ -34,6 +37,7 @@ begin
                         where %2$s between named.key and named.key
                           and q.vt > q.enqueued_at and q.last_read_at is not null
                           and q.vt > $1
+                        order by %2$s, q.vt desc
                         limit $3
                     ) as claimed
                 ) as room
@@ -43,7 +47,10 @@ begin
                     where %2$s between named.key and named.key
                       and q.read_ct > 0 and q.last_read_at is null
                       and q.vt > $1
+                    order by %2$s, q.vt desc
+                    limit 1
                 ))
+                offset 0 -- counted once
             ) as key
             cross join lateral (
                 select visible.msg_id

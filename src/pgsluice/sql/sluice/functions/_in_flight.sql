@@ -1,10 +1,12 @@
--- Reads: the queue's table, by its index of claimed messages; at most at_most of them.
+-- Reads: the queue's table, by its index of claimed messages, whose order it asks for (sluice._limit_indexes); at most at_most of them.
 create or replace function sluice._in_flight(queue_table text, now timestamptz, at_most integer)
 returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_sort = off
+set enable_incremental_sort = off
 as $$
 declare
     v_claimed bigint;
@@ -15,6 +17,7 @@ begin
             select
             from pgmq.%I as q
             where q.vt > q.enqueued_at and q.last_read_at is not null and q.vt > $1
+            order by q.vt, q.last_read_at
             limit $2
          ) as claimed',
         queue_table

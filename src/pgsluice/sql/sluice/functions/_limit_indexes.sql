@@ -10,6 +10,9 @@
  *   _level<n>_idx, _level<n>_vt_idx   ready and deferred messages, level by level, with n levels
  *
  * In flight is what was read and not given back: who gives a message back to wait sets its last_read_at to null.
+ *
+ * Each has an order that no other index has. The queries ask for that order, and for no sort where it can be avoided: then no
+ * statistics, which are always those of another time, can lure the planner into another index and past all that lies there.
  */
 create or replace function sluice._limit_indexes(i_limits sluice.queue_limits)
 returns table (index_name text, definition text)
@@ -31,17 +34,17 @@ as $$
         values
             (
                 i_limits.fleet_concurrency is not null, '_claimed_idx',
-                '(vt) where vt > enqueued_at and last_read_at is not null'
+                '(vt, last_read_at) where vt > enqueued_at and last_read_at is not null'
             ),
             (
                 l.has_keys, '_key_claim_idx',
-                format('((%s), vt) where vt > enqueued_at and last_read_at is not null', l.key)
+                format('((%s), vt desc) where vt > enqueued_at and last_read_at is not null', l.key)
             ),
             (l.has_keys, '_key_idx', format('((%s), msg_id) where vt <= enqueued_at', l.key)),
             (l.has_keys, '_key_vt_idx', format('((%s), vt, msg_id) where vt > enqueued_at', l.key)),
             (
                 i_limits.when_waiting is not null, '_waiting_idx',
-                format('((%s), vt) where read_ct > 0 and last_read_at is null', l.key)
+                format('((%s), vt desc) where read_ct > 0 and last_read_at is null', l.key)
             ),
             (
                 l.level is not null, format('_level%s_idx', cardinality(i_limits.priority_weights)),

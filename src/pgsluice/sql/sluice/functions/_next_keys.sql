@@ -5,6 +5,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_sort = off
+set enable_incremental_sort = off
 set jit = off
 as $$
 declare

@@ -8,6 +8,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_sort = off
+set enable_incremental_sort = off
 set jit = off
 as $$
 begin
@@ -23,7 +25,7 @@ begin
             from pgmq.%1$I as q
             where %2$s between named.key and named.key
               and q.read_ct > 0 and q.last_read_at is null
-            order by %2$s, q.vt
+            order by %2$s, q.vt desc
             limit 1
          ) as waiting
          on conflict do nothing',

@@ -16,6 +16,8 @@ set search_path = pg_catalog, pg_temp
 -- Each query wants the first rows of an index; see pgmq._claim_groups.
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_sort = off
+set enable_incremental_sort = off
 set jit = off
 as $$
 declare

@@ -19,6 +19,8 @@ set search_path = pg_catalog, pg_temp
 -- the order, and statistics of another day cannot lure the planner into walking all messages.
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_sort = off
+set enable_incremental_sort = off
 set jit = off
 as $$
 declare
