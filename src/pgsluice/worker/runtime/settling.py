@@ -19,15 +19,9 @@ _WORTH_IT = 200
 class Settler:
     """Collects what is to be said while it says the last: the group commit of acknowledgements.
 
-    <<<<<<< HEAD
-        There is no timer. A single message is settled at once, with those whose handlers end at that very moment; while the
-        call is under way others gather, and go with the next. So the busier it is, the more share a commit. A call that
-        fails is repeated: a claim keeps its fence, so the second says the same, or hears that the claim is over.
-    =======
-        There is no timer. A single message is settled at once, and those whose handlers end at that moment join it; while
-        that call is under way others gather, and go with the next. So the busier it is, the more share a commit. A call
-        that fails is repeated: a claim keeps its fence, so the second says the same, or hears that the claim is over.
-    >>>>>>> 82fb8349333d772ece7e1fe30f9ab830a0cee10c
+    There is no timer. A single message is settled at once, and those whose handlers end at that moment join it; while
+    that call is under way others gather, and go with the next. So the busier it is, the more share a commit. A call
+    that fails is repeated: a claim keeps its fence, so the second says the same, or hears that the claim is over.
     """
 
     def __init__(
