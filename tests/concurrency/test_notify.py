@@ -149,7 +149,7 @@ def test_senders_at_once_notify_at_least_once_and_the_rest_of_the_window_is_quie
         heard = listener.heard()
         assert value(session, "select count(*) from pgmq.q_orders") == 160
         # One for each that met another before the first commit; 160 would be no throttle at all.
-        assert 1 <= len(heard) <= 16
+        assert 1 <= len(heard) <= 32
         session.execute(SEND)
         assert listener.heard() == []
 

@@ -8,6 +8,8 @@ create or replace function sluice.send(
 returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_now timestamptz := clock_timestamp();
