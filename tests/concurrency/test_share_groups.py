@@ -646,6 +646,17 @@ def test_mail_that_is_read_by_what_began_since_loses_the_late_one(database, conn
     assert say_late(database, connection, "retry") == [], "the planted bug must lose the event"
 
 
+def test_mail_that_is_looked_for_among_what_began_since_loses_the_late_one(
+    database, connection, group
+):
+    of_table = "where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= "
+    for table in ("sluice.outcome_0", "sluice.outcome_1"):
+        there = f"from {table} as o\n            {of_table}pg_snapshot_xmin"
+        replace_in(connection, CLAIM, there, there.replace("xmin", "xmax"))
+
+    assert say_late(database, connection, "retry") == [], "the planted bug must lose the event"
+
+
 def test_mail_that_is_put_behind_what_was_read_is_lost(database, connection, group):
     replace_in(
         connection,

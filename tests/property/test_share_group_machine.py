@@ -693,11 +693,6 @@ PLANTED = {
         "least(v_lease_until, v_due_at)",
         "greatest(v_lease_until, v_due_at)",
     ),
-    "mail is looked for among new transactions": (
-        CLAIM,
-        "sluice.outcome_0 as o\n            where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin",
-        "sluice.outcome_0 as o\n            where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmax",
-    ),
     "a pause is not kept": (
         "sluice._take_redeliveries(sluice.share_group,integer,sluice.claim)",
         "and r.due_at <= v_now",
