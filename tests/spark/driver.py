@@ -15,8 +15,9 @@ from pathlib import Path
 
 from pyspark.sql.types import StructType
 
-from pgsluice.spark import lake, pipeline
-from pgsluice.spark.lake import DeltaSink, DeltaStreamWriter
+from pgsluice.spark.lake import delta
+from pgsluice.spark.lake.delta import DeltaSink, DeltaStreamWriter
+from pgsluice.spark.pipelines.events import EventStream, events
 from pgsluice.spark.session import spark_session
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -46,10 +47,10 @@ class HeldSink(DeltaSink):
 
 
 def main() -> None:
-    lake.DeltaSink = HeldSink  # type: ignore[misc]
+    delta.DeltaSink = HeldSink  # type: ignore[misc]
     # See FAST_JVM in conftest.py.
     conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    stream = pipeline.events(
+    stream = events(
         "log",
         LAKE,
         CHECKPOINT,
@@ -65,7 +66,7 @@ def main() -> None:
     stream.drain()
 
 
-def is_between(stream: pipeline.EventStream) -> bool:
+def is_between(stream: EventStream) -> bool:
     return stream.progress().micro_batches > 0 and not stream.query.status["isTriggerActive"]
 
 

@@ -13,7 +13,7 @@ import pytest
 from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.errors import ConfigurationError, QueueNotFoundError
-from pgsluice.spark import pipeline
+from pgsluice.spark.pipelines.archive import archive
 from spark.lake_reading import lake_column, lake_table
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def test_a_copy_into_the_lake_adds_what_is_new_and_nothing_twice(
     queue.create("q")
 
     def copy() -> int:
-        return pipeline.archive("q", lake, dsn=database_18.url, spark=spark)
+        return archive("q", lake, dsn=database_18.url, spark=spark)
 
     added = [copy()]
     ids = queue.send_batch("q", [{"n": n} for n in range(10)])
@@ -150,13 +150,13 @@ def test_a_copy_of_an_unknown_queue_is_named(
     spark: SparkSession, database_18: Database, tmp_path: Path
 ):
     with pytest.raises(QueueNotFoundError, match="queue 'none' does not exist"):
-        pipeline.archive("none", tmp_path / "lake", dsn=database_18.url, spark=spark)
+        archive("none", tmp_path / "lake", dsn=database_18.url, spark=spark)
     assert not (tmp_path / "lake").exists()
 
 
 def test_a_lake_that_is_no_folder_is_named(spark: SparkSession, database_18: Database):
     with pytest.raises(ConfigurationError, match="lake 's3://bucket/table' is not a folder"):
-        pipeline.archive("q", "s3://bucket/table", dsn=database_18.url, spark=spark)
+        archive("q", "s3://bucket/table", dsn=database_18.url, spark=spark)
 
 
 @pytest.mark.skipif(not WEBHOOKS.exists(), reason=f"the payloads are not in {WEBHOOKS}")
@@ -172,7 +172,7 @@ def test_real_payloads_go_from_queue_to_archive_to_lake_unchanged(
     assert [message.message for message in messages] == sent
     queue.archive_batch("hooks", ids)
 
-    added = pipeline.archive("hooks", tmp_path / "lake", dsn=database_18.url, spark=spark)
+    added = archive("hooks", tmp_path / "lake", dsn=database_18.url, spark=spark)
 
     rows = lake_table(tmp_path / "lake").sort_by("msg_id")
     assert added == len(sent) == 502

@@ -33,7 +33,17 @@ def test_once_carries_what_is_there_and_says_how_much(
 ):
     insert(log, "event")
     lake, checkpoint = tmp_path / "lake", tmp_path / "checkpoint"
-    arguments = ("events", "--log", LOG, "--lake", lake, "--checkpoint", checkpoint, "--once")
+    arguments = (
+        "run",
+        "events",
+        "--log",
+        LOG,
+        "--lake",
+        lake,
+        "--checkpoint",
+        checkpoint,
+        "--once",
+    )
 
     first = run(database_18, *arguments, "--json")
     second = run(database_18, *arguments)
@@ -51,7 +61,7 @@ def test_a_queue_is_copied(
     WorkQueue(db).send("q", {"n": 1})
 
     result = run(
-        database_18, "archive", "--queue", "q", "--table", "queue", "--lake", tmp_path / "l"
+        database_18, "run", "archive", "--queue", "q", "--table", "queue", "--lake", tmp_path / "l"
     )
 
     assert result.stdout == f"1 rows of the queue of q added to {tmp_path / 'l'}\n"
@@ -61,6 +71,7 @@ def test_an_unknown_log_is_named_before_spark_starts(database_18: Database, tmp_
     with pytest.raises(LogNotFoundError, match="event log 'none' does not exist"):
         run(
             database_18,
+            "run",
             "events",
             "--log",
             "none",

@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from conftest import Database
-from pgsluice.spark import pipeline
 from pgsluice.spark.java import find_java
+from pgsluice.spark.pipelines.events import events
 from spark.conftest import LOG
 from spark.lake_reading import lake_column
 from spark.writing import Writers
@@ -140,7 +140,7 @@ def test_killed_anywhere_the_lake_ends_with_exactly_the_events_of_the_log(
             )
 
     checkpoint = tmp_path / "checkpoint"
-    pipeline.events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
+    events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
 
     in_log = sorted(data for (data,) in log.execute("select ev_data from pgq.event_1"))
     assert sorted(writers.committed) == in_log

@@ -11,7 +11,8 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import ConfigurationError, LogNotFoundError, LogStateError
-from pgsluice.spark import pipeline
+from pgsluice.spark.pipelines.events import events
+from pgsluice.spark.running import Progress
 from spark.conftest import LOG
 from spark.lake_reading import has_rows, lake_column, lake_table
 from spark.writing import insert
@@ -38,7 +39,7 @@ def test_a_running_stream_carries_every_commit_once_and_late_ones_late(
     checkpoint: Path,
 ):
     with (
-        pipeline.events(
+        events(
             LOG, lake, checkpoint, dsn=database_18.url, trigger_s=0.1, consumer="c", spark=spark
         ) as stream,
         database_18.connect(autocommit=False) as late,
@@ -59,7 +60,7 @@ def test_a_running_stream_carries_every_commit_once_and_late_ones_late(
     # Leaving the stream told the log how far the lake is.
     assert log.execute(
         "select co_name, sub_last_tick from pgq.subscription join pgq.consumer on co_id = sub_consumer"
-    ).fetchall() == [("c", progress.tick)]
+    ).fetchall() == [("c", progress.offset["tick"])]
     rows = lake_table(lake).select(
         ["ev_id", "ev_time", "ev_txid", "ev_type", "ev_data", "ev_extra1"]
     )
@@ -76,8 +77,8 @@ def test_a_stream_goes_on_where_it_was_in_limited_micro_batches(
     lake: Path,
     checkpoint: Path,
 ):
-    def drain() -> pipeline.Progress:
-        return pipeline.events(
+    def drain() -> Progress:
+        return events(
             LOG,
             lake,
             checkpoint,
@@ -109,7 +110,7 @@ def test_a_table_and_a_checkpoint_that_do_not_belong_together_are_refused(
     checkpoint: Path,
 ):
     def drain(notes: Path) -> None:
-        pipeline.events(LOG, lake, notes, dsn=database_18.url, once=True, spark=spark)
+        events(LOG, lake, notes, dsn=database_18.url, once=True, spark=spark)
 
     insert(log, "once")
     drain(checkpoint)
@@ -129,20 +130,20 @@ def test_a_checkpoint_of_a_log_that_was_dropped_is_refused(
     checkpoint: Path,
 ):
     insert(log, "once")
-    stream = pipeline.events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
+    stream = events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
     log.execute("select pgq.unregister_consumer(%s, %s)", (LOG, stream.consumer))
     log.execute("select pgq.drop_queue(%s)", (LOG,))
     log.execute("select pgq.create_queue(%s)", (LOG,))
 
     with pytest.raises(LogStateError, match="dropped and made again"):
-        pipeline.events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
+        events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
 
 
 def test_an_unknown_log_is_named_and_nothing_is_made(
     spark: SparkSession, database_18: Database, lake: Path, checkpoint: Path
 ):
     with pytest.raises(LogNotFoundError, match="event log 'none' does not exist"):
-        pipeline.events("none", lake, checkpoint, dsn=database_18.url, spark=spark)
+        events("none", lake, checkpoint, dsn=database_18.url, spark=spark)
     assert not lake.exists()
 
 
@@ -153,6 +154,6 @@ def test_an_empty_log_makes_an_empty_table(
     lake: Path,
     checkpoint: Path,
 ):
-    pipeline.events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
+    events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
 
     assert not has_rows(lake)

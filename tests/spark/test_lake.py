@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.lake import DeltaBatchWriter, DeltaStreamWriter, FilesWritten, LakeTable
+from pgsluice.spark.lake.delta import DeltaBatchWriter, DeltaStreamWriter, FilesWritten, LakeTable
 from pgsluice.spark.schemas import struct
 from spark.lake_reading import lake_column, lake_table
 

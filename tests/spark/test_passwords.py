@@ -17,7 +17,8 @@ from pgsluice import schema
 from pgsluice.client import WorkQueue
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import ConnectionFailedError
-from pgsluice.spark import pipeline
+from pgsluice.spark.pipelines.archive import archive
+from pgsluice.spark.pipelines.events import events
 from spark.conftest import LOG
 from spark.lake_reading import lake_column
 from spark.writing import insert
@@ -64,12 +65,12 @@ def test_a_password_never_reaches_spark(
         WorkQueue(connection).send("q", {"n": 1})
     shown: list[str] = []
 
-    stream = pipeline.events(
+    stream = events(
         LOG, tmp_path / "lake", tmp_path / "checkpoint", dsn=dsn, once=True, spark=spark
     )
     assert lake_column(tmp_path / "lake", "ev_data") == ["event"]
     shown.append(str(stream.query.lastProgress))
-    assert pipeline.archive("q", tmp_path / "q", table="queue", dsn=dsn, spark=spark) == 1
+    assert archive("q", tmp_path / "q", table="queue", dsn=dsn, spark=spark) == 1
 
     secret_file = tmp_path / "dsn"
     secret_file.touch(mode=0o600)
@@ -85,9 +86,7 @@ def test_a_password_never_reaches_spark(
         rows.collect()
     unreachable = f"postgresql://carrier:{SENTINEL}@127.0.0.1:1/postgres"
     with pytest.raises(ConnectionFailedError, match="check that the server runs") as streaming:
-        pipeline.events(
-            LOG, tmp_path / "l2", tmp_path / "c2", dsn=unreachable, once=True, spark=spark
-        )
+        events(LOG, tmp_path / "l2", tmp_path / "c2", dsn=unreachable, once=True, spark=spark)
     with pytest.raises(Exception, match="holds a password") as naming:
         spark.read.format("pgsluice").options(dsn=dsn, queue="q").load().collect()
     for caught in (reading, streaming, naming):

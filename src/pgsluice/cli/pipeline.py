@@ -17,7 +17,9 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bar
 
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.spark import pipeline as pipelines
+from pgsluice.spark.pipelines.archive import archive as run_archive
+from pgsluice.spark.pipelines.events import events as run_events
+from pgsluice.spark.running import Progress
 
 _lake_option = click.option(
     "--lake",
@@ -35,7 +37,12 @@ def pipeline() -> None:
     """
 
 
-@pipeline.command(short_help="Stream an event log into a Delta table.")
+@pipeline.group()
+def run() -> None:
+    """Run a pipeline until it is done, or until it is interrupted; run again, it goes on where it was."""
+
+
+@run.command(short_help="Stream an event log into a Delta table.")
 @click.option("--log", required=True, metavar="NAME", help="The event log.")
 @_lake_option
 @click.option(
@@ -91,7 +98,7 @@ def events(
     it goes on where it was.
     """
     with _bar(as_json) as show, _termination_interrupts():
-        stream = pipelines.events(
+        stream = run_events(
             log,
             lake,
             checkpoint,
@@ -115,11 +122,11 @@ def events(
     else:
         click.echo(
             f"{progress.rows} events in {progress.micro_batches} commits; {lake} holds event log {log} "
-            f"up to tick {progress.tick}"
+            f"up to tick {stream.tick}"
         )
 
 
-@pipeline.command(short_help="Copy an archive, or a queue, into a Delta table.")
+@run.command(short_help="Copy an archive, or a queue, into a Delta table.")
 @click.option("--queue", required=True, metavar="NAME", help="The work queue.")
 @click.option(
     "--table",
@@ -136,7 +143,7 @@ def archive(queue: str, table: str, lake: str, dsn: str | None, as_json: bool) -
 
     Nothing is taken from the queue. Run again, it adds what has come since.
     """
-    rows = pipelines.archive(queue, lake, table=table, dsn=dsn)
+    rows = run_archive(queue, lake, table=table, dsn=dsn)
     if as_json:
         click.echo(
             json.dumps(
@@ -148,7 +155,7 @@ def archive(queue: str, table: str, lake: str, dsn: str | None, as_json: bool) -
 
 
 @contextmanager
-def _bar(quiet: bool) -> Iterator[Callable[[pipelines.Progress], None]]:
+def _bar(quiet: bool) -> Iterator[Callable[[Progress], None]]:
     """A line on standard error that shows how far the stream is."""
     columns = (
         SpinnerColumn(),
@@ -159,11 +166,11 @@ def _bar(quiet: bool) -> Iterator[Callable[[pipelines.Progress], None]]:
     with Bar(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
         task = bar.add_task("starting Spark", total=None)
 
-        def show(progress: pipelines.Progress) -> None:
+        def show(progress: Progress) -> None:
             bar.update(
                 task,
                 description=f"{progress.rows:,} events, {progress.micro_batches} commits, "
-                f"tick {progress.tick if progress.tick is not None else '…'}",
+                f"tick {progress.offset['tick'] if progress.offset else '…'}",
             )
 
         yield show

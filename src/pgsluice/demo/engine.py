@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pgsluice.spark.pipeline import EventStream
+    from pgsluice.spark.pipelines.events import EventStream
 
 LOG = "changes"
 WORKERS = 3
@@ -179,9 +179,9 @@ class Engine:
         return self._spark_thread.submit(compute_balances, session, self._workspace.lake).result()
 
     def _start_stream(self) -> EventStream:
-        from pgsluice.spark import pipeline  # imports the extra
+        from pgsluice.spark.pipelines.events import events  # imports the extra
 
-        return pipeline.events(
+        return events(
             LOG,
             self._workspace.lake,
             self._workspace.checkpoint,

@@ -70,7 +70,7 @@ def spark_session(
 def register(spark: SparkSession) -> None:
     """Register the formats `pgsluice` and `pgsluice-delta` in a session of the caller's."""
     require_extra()
-    from pgsluice.spark.lake import DeltaSink
+    from pgsluice.spark.lake.delta import DeltaSink
     from pgsluice.spark.source import PgsluiceSource
 
     spark.dataSource.register(PgsluiceSource)

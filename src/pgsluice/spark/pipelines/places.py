@@ -1,0 +1,87 @@
+"""Where a pipeline's table, its checkpoint and its database are."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgsluice import connection
+from pgsluice.errors import ConfigurationError
+from pgsluice.spark.access import Access, private_file, secrets_of
+from pgsluice.spark.lake.reading import row_count
+from pgsluice.spark.session import register, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+def session_for(spark: SparkSession | None, app_name: str) -> SparkSession:
+    """The caller's session with our formats in it, or one of our own."""
+    if spark is None:
+        return spark_session(app_name)
+    register(spark)
+    return spark
+
+
+def access_for(dsn: str | None, cleanup: ExitStack) -> Access:
+    """Decide where to connect, and how Spark's workers learn of it without Spark knowing.
+
+    A file made for that goes with the clean-up.
+    """
+    conninfo = connection.resolve(dsn).conninfo
+    if not conninfo:
+        return Access()  # libpq's own variables, which the workers inherit
+    if not secrets_of(conninfo):
+        return Access(dsn=conninfo)
+    file = private_file(conninfo)
+    cleanup.callback(file.unlink, missing_ok=True)
+    return Access(dsn_file=str(file))
+
+
+def folder(path: str | Path, what: str) -> Path:
+    """The path, absolute.
+
+    Args:
+        path: A folder's; it may not be there yet.
+        what: What it is for, to be named in the error: `lake`, `checkpoint`.
+
+    Raises:
+        ConfigurationError: It is not a folder's.
+    """
+    if "://" in str(path):
+        raise ConfigurationError(f"the {what} {str(path)!r} is not a folder; give a folder's path")
+    return Path(path).expanduser().absolute()
+
+
+def consumer_name(lake: Path) -> str:
+    """The name under which a stream into this table holds a log."""
+    # Two tables may have the same name in two folders.
+    return f"spark:{lake.name}:{hashlib.sha256(str(lake).encode()).hexdigest()[:8]}"
+
+
+def open_table(lake: Path, checkpoint: Path, schema: StructType) -> None:
+    """Make the table on the first run.
+
+    Raises:
+        ConfigurationError: It and the checkpoint do not belong together, or it has other columns.
+    """
+    from deltalake import DeltaTable
+
+    from pgsluice.spark.lake.delta import LakeTable
+
+    is_table = DeltaTable.is_deltatable(str(lake))
+    has_run = (checkpoint / "metadata").exists()
+    if has_run and not is_table:
+        raise ConfigurationError(
+            f"the checkpoint {checkpoint} says that events are in the lake table {lake}, which is not "
+            "there; bring the table back, or start with another checkpoint and read the log again"
+        )
+    if is_table and not has_run and row_count(DeltaTable(str(lake))):
+        raise ConfigurationError(
+            f"the lake table {lake} holds rows, and the checkpoint {checkpoint} is new: events would be "
+            "added a second time; use the checkpoint that belongs to the table, or another table"
+        )
+    LakeTable.of(str(lake), schema).create()
