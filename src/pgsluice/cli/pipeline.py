@@ -17,6 +17,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bar
 
 from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.verify import verify
 from pgsluice.spark.pipelines.archive import archive as run_archive
 from pgsluice.spark.pipelines.events import events as run_events
 from pgsluice.spark.running import Progress
@@ -40,6 +41,9 @@ def pipeline() -> None:
 @pipeline.group()
 def run() -> None:
     """Run a pipeline until it is done, or until it is interrupted; run again, it goes on where it was."""
+
+
+pipeline.add_command(verify)
 
 
 @run.command(short_help="Stream an event log into a Delta table.")
