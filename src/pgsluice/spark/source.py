@@ -5,7 +5,7 @@ the rule of `pgsluice.connection`; `numPartitions` is the most queries to run at
 
 | | option | |
 |---|---|---|
-| `spark.read` | `queue` | see `batch` |
+| `spark.read` | `queue` or `log` | see `batch` |
 | `spark.readStream` | `log` | see `stream` |
 
 `.schema("msg_id bigint, message string")` reads these columns and no others.
