@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark import batch
 from pgsluice.spark.access import Access
+from pgsluice.spark.sink import RowBatchWriter, RowStreamWriter, refuse_overwrite
 from pgsluice.spark.stream import LogStreamReader
 
 
@@ -42,3 +43,11 @@ class PgsluiceSource(DataSource):  # type: ignore[misc]
         raise ConfigurationError(
             "spark.readStream with format pgsluice reads an event log: give the option log, its name"
         )
+
+    def writer(self, schema: StructType, overwrite: bool) -> RowBatchWriter:
+        refuse_overwrite(overwrite)
+        return RowBatchWriter(self.options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> RowStreamWriter:
+        refuse_overwrite(overwrite)
+        return RowStreamWriter(self.options, schema)
