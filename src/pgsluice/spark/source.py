@@ -28,6 +28,7 @@ from pgsluice.spark.access import Access, driver_connection, prepare, run
 from pgsluice.spark.arrow_io import QueryPartition, read_batches
 from pgsluice.spark.options import PARTITIONS_DEFAULT, whole_number
 from pgsluice.spark.schemas import arrow_schema, struct
+from pgsluice.spark.sink import RowBatchWriter, RowStreamWriter, refuse_overwrite
 from pgsluice.spark.stream import LOG_SCHEMA, LogStreamReader
 
 QUEUE_SCHEMA = struct(
@@ -77,6 +78,14 @@ class PgsluiceSource(DataSource):  # type: ignore[misc]
                 "spark.readStream with format pgsluice reads an event log: give the option log, its name"
             )
         return LogStreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> RowBatchWriter:
+        refuse_overwrite(overwrite)
+        return RowBatchWriter(self.options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> RowStreamWriter:
+        refuse_overwrite(overwrite)
+        return RowStreamWriter(self.options, schema)
 
 
 class QueueReader(DataSourceReader):  # type: ignore[misc]
