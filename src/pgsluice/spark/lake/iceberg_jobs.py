@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.lake.address import IcebergAddress
+from pgsluice.spark.lake.compaction import bins, rows_of
 from pgsluice.spark.lake.files import LakeFile, write_files
 from pgsluice.spark.lake.iceberg_catalog import (
     load_table,
@@ -45,7 +42,12 @@ def compact(address: IcebergAddress, *, target_bytes: int) -> Compaction:
         data = local_folder(table.location(), address) / "data"
         old: list[DataFile] = []
         new: list[LakeFile] = []
-        for small in _bins(plain_files(table, address), target_bytes):
+        for small in bins(
+            plain_files(table, address),
+            group=lambda file: (file.spec_id, file.partition),
+            size_bytes=lambda file: int(file.file_size_in_bytes),
+            target_bytes=target_bytes,
+        ):
             old += small
             new += _rewritten(table, address, data, small)
         if old:
@@ -143,54 +145,18 @@ def _committed(catalog: Catalog, address: IcebergAddress, change: Callable[[Tabl
     )
 
 
-def _bins(files: Iterable[DataFile], target_bytes: int) -> Iterator[list[DataFile]]:
-    """Small files of one partition that make about one of the target's size, two or more."""
-    partitions: dict[Any, list[DataFile]] = defaultdict(list)
-    for file in files:
-        if file.file_size_in_bytes < target_bytes:
-            partitions[file.spec_id, file.partition].append(file)
-    for small in partitions.values():
-        chosen: list[DataFile] = []
-        for file in small:
-            if (
-                sum(one.file_size_in_bytes for one in chosen) + file.file_size_in_bytes
-                > target_bytes
-            ):
-                if len(chosen) > 1:
-                    yield chosen
-                chosen = []
-            chosen.append(file)
-        if len(chosen) > 1:
-            yield chosen
-
-
 def _rewritten(
     table: Table, address: IcebergAddress, data: Path, small: list[DataFile]
 ) -> tuple[LakeFile, ...]:
     schema = arrow_schema(spark_schema(table))
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for file in small:
-            with pq.ParquetFile(local_folder(file.file_path, address)) as opened:
-                for batch in opened.iter_batches():
-                    yield _with_all_columns(batch, schema)
-
     return write_files(
         data,
         schema,
-        batches(),
+        rows_of([local_folder(file.file_path, address) for file in small], schema),
         part=0,
         partition_by=partition_columns(table, address),
         keep_partition_columns=True,
     )
-
-
-def _with_all_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Nulls for columns that were added after the file was written."""
-    for column in schema:
-        if column.name not in batch.schema.names:
-            batch = batch.append_column(column, pa.nulls(batch.num_rows, column.type))
-    return batch
 
 
 def _replace(
