@@ -68,13 +68,15 @@ def spark_session(
 
 
 def register(spark: SparkSession) -> None:
-    """Register the formats `pgsluice` and `pgsluice-delta` in a session of the caller's."""
+    """Register the formats `pgsluice`, `pgsluice-delta` and `pgsluice-iceberg` in a session of the caller's."""
     require_extra()
     from pgsluice.spark.lake.delta import DeltaSink
+    from pgsluice.spark.lake.iceberg import IcebergSink
     from pgsluice.spark.source import PgsluiceSource
 
     spark.dataSource.register(PgsluiceSource)
     spark.dataSource.register(DeltaSink)
+    spark.dataSource.register(IcebergSink)
 
 
 def _defaults(master: str) -> dict[str, str]:
