@@ -12,8 +12,10 @@ from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.pipeline_shared import (
     carry,
     carry_kind,
+    every_option,
     lake_option,
     run_options,
+    target_options,
 )
 from pgsluice.spark.pipelines import config
 from pgsluice.spark.pipelines.archive import archive as run_archive
@@ -159,3 +161,37 @@ def archive(queue: str, table: str, lake: str, dsn: str | None, as_json: bool) -
         )
     else:
         click.echo(f"{rows} rows of the {table} of {queue} added to {lake}")
+
+
+@run.command(short_help="Add the rows of files to a queue or a log.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@target_options
+@click.option(
+    "--ev-type",
+    default="ingest",
+    show_default=True,
+    metavar="TYPE",
+    help="With --log: the type of the events.",
+)
+@click.option(
+    "--rejects",
+    metavar="DIR",
+    help="Where rows go that cannot be added, in FILE.rejects with line and reason.  [default: beside FILE]",
+)
+@click.option(
+    "--batch-rows",
+    type=click.IntRange(min=1),
+    default=5000,
+    show_default=True,
+    help="The most rows in one transaction.",
+)
+@every_option
+@run_options
+def ingest(**options: Any) -> None:
+    """Add the rows of files to a work queue or to an event log, each once, however often it is run.
+
+    FILE is a file, a folder, or a pattern in quotes: JSON lines (.jsonl, .ndjson) and CSV, each also with .gz,
+    and Parquet. A file may grow at its end; one that has changed otherwise is named and left alone. Needs
+    neither Spark nor Java.
+    """
+    carry_kind("ingest", **options)
