@@ -17,6 +17,7 @@ from pgsluice.cli.pipeline_shared import (
     run_options,
     target_options,
 )
+from pgsluice.cli.verify import verify
 from pgsluice.spark.pipelines import config
 from pgsluice.spark.pipelines.archive import archive as run_archive
 
@@ -91,6 +92,9 @@ def _sections(names: tuple[str, ...], file: Path, **how: Any) -> None:
     """
     found = config.load(file)
     carry(config.choose(found, names), spark=found.spark, **how)
+
+
+pipeline.add_command(verify)
 
 
 @run.command(short_help="Stream an event log into a Delta table.")
