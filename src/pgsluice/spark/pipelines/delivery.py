@@ -110,6 +110,12 @@ class Delivery:
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
+    def position(self, sink_id: str) -> tuple[int, Mapping[str, Any]]:
+        """Find where a writer is and what it noted last; 0 and nothing when it never wrote."""
+        with self._transaction():
+            found = self._runner.run(sinks.sink_position(sink_id))
+        return (0, {}) if found is None else (found[0], found[1] or {})
+
     def begin(self, sink_id: str, detail: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
         """Find where a writer is and what it noted last; one that never wrote is at 0, and this is noted of it."""
         with self._transaction():
