@@ -59,6 +59,9 @@ def read_batches(
         yield from _read(conninfo, query, schema, prepare)
     except adbc_driver_manager.Error as error:
         raise _translated(error, conninfo) from None
+    except OSError as error:
+        # Arrow's own word for a connection that was lost in the middle of a result.
+        raise _lost(scrub(error, conninfo), None) from None
 
 
 def _read(
@@ -120,8 +123,12 @@ def _translated(error: adbc_driver_manager.Error, conninfo: str) -> SluiceError:
     if isinstance(error, adbc_driver_manager.OperationalError) or (sqlstate or "").startswith(
         ("08", "57P")
     ):
-        return ConnectionFailedError(
-            f"{message}; check that the server runs and can be reached from Spark's workers",
-            sqlstate=sqlstate,
-        )
+        return _lost(message, sqlstate)
     return ServerError(message, sqlstate=sqlstate)
+
+
+def _lost(message: str, sqlstate: str | None) -> ConnectionFailedError:
+    return ConnectionFailedError(
+        f"{message}; check that the server runs and can be reached from Spark's workers",
+        sqlstate=sqlstate,
+    )
