@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import LiteralString
 
 import pyarrow as pa
+from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -26,9 +27,10 @@ from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access, driver_connection, prepare, run
 from pgsluice.spark.arrow_io import QueryPartition, read_batches
-from pgsluice.spark.options import PARTITIONS_DEFAULT, whole_number
+from pgsluice.spark.low_latency import LowLatencyReader
+from pgsluice.spark.options import PARTITIONS_DEFAULT, truth, whole_number
 from pgsluice.spark.schemas import arrow_schema, struct
-from pgsluice.spark.stream import LOG_SCHEMA, LogStreamReader
+from pgsluice.spark.stream import LogStreamReader, log_schema
 
 QUEUE_SCHEMA = struct(
     msg_id="long",
@@ -60,7 +62,7 @@ class PgsluiceSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> StructType:
         if self.options.get("log"):
-            return LOG_SCHEMA
+            return log_schema(self.options)
         return ARCHIVE_SCHEMA if _table(self.options) == "archive" else QUEUE_SCHEMA
 
     def reader(self, schema: StructType) -> QueueReader:
@@ -76,7 +78,15 @@ class PgsluiceSource(DataSource):  # type: ignore[misc]
             raise ConfigurationError(
                 "spark.readStream with format pgsluice reads an event log: give the option log, its name"
             )
+        if truth(self.options, "lowLatency", default=False):
+            # Then Spark asks for simpleStreamReader.
+            raise PySparkNotImplementedError(
+                errorClass="NOT_IMPLEMENTED", messageParameters={"feature": "streamReader"}
+            )
         return LogStreamReader(self.options, schema)
+
+    def simpleStreamReader(self, schema: StructType) -> LowLatencyReader:
+        return LowLatencyReader(self.options, schema)
 
 
 class QueueReader(DataSourceReader):  # type: ignore[misc]
