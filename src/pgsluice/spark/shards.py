@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -143,6 +143,46 @@ def shard_accesses(options: Mapping[str, str]) -> dict[str, Access]:
     return {name: Access.from_options(value[name]) for name in sorted(value)}
 
 
+def open_shards(options: Mapping[str, str]) -> dict[str, LogShard]:
+    """The shards of a stream by name; they connect when they are asked something."""
+    settings = LogOptions.from_options(options)
+    return {
+        name: LogShard(access, settings, name=name)
+        for name, access in shard_accesses(options).items()
+    }
+
+
+def encode(offsets: Mapping[str, Offset]) -> dict[str, Any]:
+    """The offsets of a stream's shards as Spark keeps them; of a log in one database just its own."""
+    if "" in offsets:
+        return dict(offsets[""].to_dict())
+    return {name: offset.to_dict() for name, offset in offsets.items()}
+
+
+def decode(offset: Mapping[str, Any], shards: Mapping[str, LogShard]) -> dict[str, Offset]:
+    """The offsets of those shards of which Spark has one.
+
+    Raises:
+        LogStateError: It has one of another shard and losses are not allowed, or something that is no offset.
+    """
+    options = next(iter(shards.values())).options
+    if "" in shards:
+        return {"": Offset.from_dict(offset, by_ticks=options.by_ticks)}
+    gone = ", ".join(sorted(set(offset) - set(shards)))
+    if gone and options.fail_on_data_loss:
+        raise LogStateError(
+            f"the checkpoint holds offsets of {gone}, which the option shards does not name; name it "
+            "again, or set failOnDataLoss to false to leave out what it still holds"
+        )
+    if gone:
+        print(f"pgsluice: {gone} in the checkpoint is no shard any more", file=sys.stderr)
+    return {
+        name: Offset.from_dict(offset[name], by_ticks=options.by_ticks)
+        for name in shards
+        if name in offset
+    }
+
+
 class LogShard:
     """One event log in one database, on the driver.
 
@@ -161,6 +201,14 @@ class LogShard:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connection": None}
 
+    def look(self) -> None:
+        """See that the log is there.
+
+        Raises:
+            LogNotFoundError: It is not.
+        """
+        self._incarnation()
+
     def first(self) -> Offset:
         """Where a new stream begins; a consumer is registered there, and the answer is then the same each time."""
         options, start = self.options, self.options.start
@@ -176,18 +224,24 @@ class LogShard:
                 self._call(calls.log_start(options.queue_name, options.consumer, "earliest"))
                 self.commit(Offset(log, None, start.snapshot))
             return Offset(log, None, start.snapshot)
-        # Between two calls a tick that nobody holds may go.
-        for _ in range(_LOOKS_MAX):
-            tick = self._call(
-                calls.log_start(options.queue_name, options.consumer, self._starting())
-            )
-            snapshot = self._snapshot_of(tick)
-            if snapshot is not None:
-                return Offset(log, tick if options.by_ticks else None, snapshot)
-        raise LogStateError(
-            f"{self._what} forgets its ticks faster than they can be looked at; give the option consumer, "
-            "whose ticks it keeps"
+        return self._at_tick(
+            log, lambda: calls.log_start(options.queue_name, options.consumer, self._starting())
         )
+
+    def now(self) -> Offset:
+        """The offset that covers all that is committed now.
+
+        Raises:
+            PrivilegeError: Offsets are ticks, and the role may not tick.
+        """
+        log = self._incarnation()
+        if not self.options.by_ticks:
+            return Offset(log, None, Snapshot.parse(self._call(calls.log_now())))
+        return self._at_tick(log, lambda: calls.log_tick(self.options.queue_name))
+
+    def has_reached(self, offset: Offset, wanted: Offset) -> bool:
+        """Whether nothing lies between an offset and one that was wanted."""
+        return offset.snapshot.covers(wanted.snapshot) or self.count(offset, wanted, 1) == 0
 
     def pin(self) -> None:
         """From now on read what is committed now, and nothing later."""
@@ -278,6 +332,18 @@ class LogShard:
         # Asked each time: the log may have been dropped and made again.
         return self._call(
             calls.log_incarnation(self.options.queue_name, with_timeline=not self.options.by_ticks)
+        )
+
+    def _at_tick(self, log: str, call: Callable[[], Call[int]]) -> Offset:
+        """The offset at a tick that is asked for; between two calls a tick that nobody holds may go."""
+        for _ in range(_LOOKS_MAX):
+            tick = self._call(call())
+            snapshot = self._snapshot_of(tick)
+            if snapshot is not None:
+                return Offset(log, tick if self.options.by_ticks else None, snapshot)
+        raise LogStateError(
+            f"{self._what} forgets its ticks faster than they can be looked at; give the option consumer, "
+            "whose ticks it keeps"
         )
 
     def _starting(self) -> str:

@@ -35,7 +35,6 @@ With `Trigger.AvailableNow` everything committed before the start is read; by ti
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,11 +49,10 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pgsluice.errors import LogStateError
 from pgsluice.spark.arrow_io import QueryPartition, read_batches
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.schemas import arrow_schema, struct
-from pgsluice.spark.shards import LogOptions, LogShard, shard_accesses
+from pgsluice.spark.shards import decode, encode, open_shards
 
 LOG_SCHEMA = struct(
     ev_id="long",
@@ -90,11 +88,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self.options = LogOptions.from_options(options)
-        self.shards = {
-            name: LogShard(access, self.options, name=name)
-            for name, access in shard_accesses(options).items()
-        }
+        self.shards = open_shards(options)
+        self.options = next(iter(self.shards.values())).options
         self.schema = arrow_schema(schema)
         self.is_now = False
         self.released_at = -float("inf")
@@ -103,7 +98,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
 
     def initialOffset(self) -> dict[str, Any]:
         # Asked again after a crash until the first micro-batch is committed: the answer must stay.
-        return self._encode({name: shard.first() for name, shard in self.shards.items()})
+        return encode({name: shard.first() for name, shard in self.shards.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self.options.max_rows)
@@ -117,15 +112,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         share = None
         if isinstance(limit, ReadMaxRows):
             share = -(-limit.max_rows // len(self.shards))
-        begin = self._decode(start)
+        begin = decode(start, self.shards)
         end = {
             name: shard.end(begin[name], share) if name in begin else shard.first()
             for name, shard in self.shards.items()
         }
-        return start if self._is_too_little(begin, end) else self._encode(end)
+        return start if self._is_too_little(begin, end) else encode(end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[ShardPartition]:
-        begin, finish = self._decode(start), self._decode(end)
+        begin, finish = decode(start, self.shards), decode(end, self.shards)
         columns = [name for name in self.schema.names if not self._is_shard_column(name)]
         slice_count = max(1, self.options.slice_count // len(self.shards))
         return [
@@ -139,7 +134,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         ]
 
     def commit(self, end: dict[str, Any]) -> None:
-        for name, offset in self._decode(end).items():
+        for name, offset in decode(end, self.shards).items():
             self.shards[name].commit(offset)
 
     def stop(self) -> None:
@@ -179,29 +174,6 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
                 return True
         self.released_at = now
         return False
-
-    def _encode(self, offsets: dict[str, Offset]) -> dict[str, Any]:
-        if "" in offsets:
-            return dict(offsets[""].to_dict())
-        return {name: offset.to_dict() for name, offset in offsets.items()}
-
-    def _decode(self, offset: dict[str, Any]) -> dict[str, Offset]:
-        by_ticks = self.options.by_ticks
-        if "" in self.shards:
-            return {"": Offset.from_dict(offset, by_ticks=by_ticks)}
-        gone = ", ".join(sorted(set(offset) - set(self.shards)))
-        if gone and self.options.fail_on_data_loss:
-            raise LogStateError(
-                f"the checkpoint holds offsets of {gone}, which the option shards does not name; name it "
-                "again, or set failOnDataLoss to false to leave out what it still holds"
-            )
-        if gone:
-            print(f"pgsluice: {gone} in the checkpoint is no shard any more", file=sys.stderr)
-        return {
-            name: Offset.from_dict(offset[name], by_ticks=by_ticks)
-            for name in self.shards
-            if name in offset
-        }
 
 
 def _types(schema: StructType) -> dict[str, str]:
