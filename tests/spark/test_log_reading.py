@@ -286,6 +286,25 @@ def test_a_position_that_was_given_up_is_taken_again_if_losses_are_allowed(
     assert value(log, "select sub_last_tick from pgq.subscription") == end["tick"]
 
 
+def test_a_segment_that_is_emptied_while_it_is_read_is_noticed(log: psycopg.Connection, make: Make):
+    insert(log, "lost")
+    tick(log)
+    partitions = {}
+    for consumer in ("", "c"):
+        reader = make(consumer=consumer)
+        start = reader.initialOffset()
+        partitions[consumer] = reader, reader.partitions(start, reader.latestOffset(start, ALL))
+    log.execute("select pgq.unregister_consumer(%s, 'c')", (LOG,))
+    log.execute("truncate pgq.event_1")
+    log.execute("delete from pgq.tick where tick_id = 1")
+
+    reader, (partition,) = partitions[""]
+    with pytest.raises(LogStateError, match="was emptied while it was read"):
+        list(reader.read(partition))
+    reader, (partition,) = partitions["c"]
+    assert list(reader.read(partition)) == []  # its consumer would have held it
+
+
 def test_an_executor_that_lost_its_connection_reads_the_micro_batch_again(
     log: psycopg.Connection, make: Make
 ):

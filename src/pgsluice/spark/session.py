@@ -32,7 +32,7 @@ def require_extra() -> None:
 def spark_session(
     app_name: str = "pgsluice",
     *,
-    master: str = "local[2]",
+    master: str = "local[2,4]",
     conf: Mapping[str, str] | None = None,
     settings: Settings | None = None,
 ) -> SparkSession:
@@ -43,7 +43,8 @@ def spark_session(
 
     Args:
         app_name: Shown in Spark's logs and UI.
-        master: Spark's master URL.
+        master: Spark's master URL. The default runs two tasks at a time, and a task that fails, as when its connection
+            is lost, up to four times; Spark's own `local[2]` gives up at the first failure.
         conf: Spark settings that go before ours. Never put a password here: Spark logs its settings.
         settings: Read from the environment by default.
 
@@ -85,6 +86,8 @@ def _defaults(master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
+        # For the option pushdown: where it is off, Spark refuses readers that take filters.
+        "spark.sql.python.filterPushdown.enabled": "true",
         # The counts of a run are summed from the progress entries; Spark's default keeps 100.
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }

@@ -311,6 +311,18 @@ class LogShard:
             )
         )
 
+    def require(self, after: str) -> None:
+        """See that nothing was forgotten of what comes after a snapshot.
+
+        Raises:
+            LogStateError: It may have been.
+        """
+        if not self._call(calls.log_keeps(self.options.queue_name, after)):
+            raise LogStateError(
+                f"{self._what} was emptied while it was read; give the option consumer, which holds it, or "
+                "set failOnDataLoss to false"
+            )
+
     def commit(self, end: Offset) -> None:
         """Let the log forget what the stream's consumer has read."""
         name, consumer = self.options.queue_name, self.options.consumer

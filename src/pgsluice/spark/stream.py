@@ -49,7 +49,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pgsluice.spark.arrow_io import QueryPartition, read_batches
+from pgsluice.spark.arrow_io import QueryPartition, Reading, read_batches
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.schemas import arrow_schema, struct
 from pgsluice.spark.shards import decode, encode, open_shards
@@ -74,10 +74,18 @@ def log_schema(options: Mapping[str, str]) -> StructType:
 
 @dataclass(frozen=True)
 class ShardPartition(InputPartition):  # type: ignore[misc]
-    """One query, and the shard to ask."""
+    """One query, and the shard to ask.
+
+    Attributes:
+        shard: Its name.
+        query: The query.
+        kept: The snapshot after which the log must still have everything when the query is done; None where a
+            consumer sees to that, or losses are allowed.
+    """
 
     shard: str
     query: QueryPartition
+    kept: str | None = None
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -91,6 +99,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         self.shards = open_shards(options)
         self.options = next(iter(self.shards.values())).options
         self.schema = arrow_schema(schema)
+        self.reading = Reading.from_options(options)
+        # Nothing stops the log from forgetting what is about to be read.
+        self.is_loose = self.options.consumer is None and self.options.fail_on_data_loss
         self.is_now = False
         self.released_at = -float("inf")
 
@@ -124,7 +135,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         columns = [name for name in self.schema.names if not self._is_shard_column(name)]
         slice_count = max(1, self.options.slice_count // len(self.shards))
         return [
-            ShardPartition(name, QueryPartition(query))
+            ShardPartition(
+                name, QueryPartition(query), str(begin[name].snapshot) if self.is_loose else None
+            )
             for name, shard in self.shards.items()
             # A shard that was added begins with the next micro-batch.
             if name in begin and name in finish
@@ -147,17 +160,27 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         # Told that there is nothing to read, Spark makes up a partition of its own.
         if not isinstance(partition, ShardPartition):
             return
-        access = self.shards[partition.shard].access
+        yield from self._rows(partition)
+        if partition.kept is not None:
+            # A segment that was emptied reads like one without events.
+            shard = self.shards[partition.shard]
+            try:
+                shard.require(partition.kept)
+            finally:
+                shard.close()
+
+    # --- inside --------------------------------------------------------------------------------------
+
+    def _rows(self, partition: ShardPartition) -> Iterator[pa.RecordBatch]:
+        access, query = self.shards[partition.shard].access, partition.query.query
         if not any(map(self._is_shard_column, self.schema.names)):
-            yield from read_batches(access, partition.query.query, self.schema)
+            yield from read_batches(access, query, self.schema, reading=self.reading)
             return
         place = self.schema.get_field_index("shard")
-        for batch in read_batches(access, partition.query.query, self.schema.remove(place)):
+        for batch in read_batches(access, query, self.schema.remove(place), reading=self.reading):
             names = pa.repeat(pa.scalar(partition.shard, self.schema.field(place).type), len(batch))
             columns = [*batch.columns[:place], names, *batch.columns[place:]]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-    # --- inside --------------------------------------------------------------------------------------
 
     def _is_shard_column(self, name: str) -> bool:
         return name == "shard" and "" not in self.shards
