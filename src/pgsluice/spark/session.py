@@ -51,6 +51,11 @@ def spark_session(
             task may lose its connection in the middle of a result.
         conf: Spark settings that go before ours. A URL with a password in it is refused: Spark shows its
             settings, in its web pages and its event log.
+
+
+        master: Spark's master URL. The default runs two tasks at a time, and a task that fails, as when its connection
+            is lost, up to four times; Spark's own `local[2]` gives up at the first failure.
+        conf: Spark settings that go before ours. Never put a password here: Spark logs its settings.
         settings: Read from the environment by default.
 
     Raises:
