@@ -52,10 +52,6 @@ def spark_session(
         conf: Spark settings that go before ours. A URL with a password in it is refused: Spark shows its
             settings, in its web pages and its event log.
 
-
-        master: Spark's master URL. The default runs two tasks at a time, and a task that fails, as when its connection
-            is lost, up to four times; Spark's own `local[2]` gives up at the first failure.
-        conf: Spark settings that go before ours. Never put a password here: Spark logs its settings.
         settings: Read from the environment by default.
 
     Raises:
@@ -86,12 +82,9 @@ def spark_session(
 
 
 def register(spark: SparkSession) -> None:
-    """Register the formats `pgsluice`, `pgsluice-delta` and `pgsluice-iceberg` in a session of the caller's."""
-
-
     """Register our formats in a session of the caller's; again does no harm.
 
-    The formats are `pgsluice` and `pgsluice-delta`. On a cluster the package must be installed for the workers' Python
+    The formats are `pgsluice`, `pgsluice-delta` and `pgsluice-iceberg`. On a cluster the package must be installed for the workers' Python
     too: what is registered is its name.
     """
     require_extra()
@@ -99,12 +92,7 @@ def register(spark: SparkSession) -> None:
     from pgsluice.spark.lake.iceberg import IcebergSink
     from pgsluice.spark.source import PgsluiceSource
 
-    spark.dataSource.register(PgsluiceSource)
-    spark.dataSource.register(DeltaSink)
-    spark.dataSource.register(IcebergSink)
-
-
-    for source in (PgsluiceSource, DeltaSink):
+    for source in (PgsluiceSource, DeltaSink, IcebergSink):
         _register(spark, source)
 
 
