@@ -84,8 +84,8 @@ def spark_session(
 def register(spark: SparkSession) -> None:
     """Register our formats in a session of the caller's; again does no harm.
 
-    The formats are `pgsluice`, `pgsluice-delta` and `pgsluice-iceberg`. On a cluster the package must be installed for the workers' Python
-    too: what is registered is its name.
+    The formats are `pgsluice`, `pgsluice-delta` and `pgsluice-iceberg`. On a cluster the package must
+    be installed for the workers' Python too: what is registered is its name.
     """
     require_extra()
     from pgsluice.spark.lake.delta import DeltaSink
@@ -115,8 +115,8 @@ def _not_started(error: Exception) -> ConfigurationError:
     # Java's own error is on the line after "An error occurred while calling …".
     reason = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
     return ConfigurationError(
-        f"Spark did not start: {reason.strip().rstrip('.')}; look at what Java said above, at the settings given and at "
-        f"JAVA_HOME, which is {os.environ.get('JAVA_HOME', 'not set')}"
+        f"Spark did not start: {reason.strip().rstrip('.')}; look at what Java said above, at the settings "
+        f"given and at JAVA_HOME, which is {os.environ.get('JAVA_HOME', 'not set')}"
     )
 
 
