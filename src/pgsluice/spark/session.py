@@ -88,7 +88,6 @@ def spark_session(
 def register(spark: SparkSession) -> None:
     """Register the formats `pgsluice`, `pgsluice-delta` and `pgsluice-iceberg` in a session of the caller's."""
 
-
     """Register our formats in a session of the caller's; again does no harm.
 
     The formats are `pgsluice` and `pgsluice-delta`. On a cluster the package must be installed for the workers' Python
@@ -102,7 +101,6 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(PgsluiceSource)
     spark.dataSource.register(DeltaSink)
     spark.dataSource.register(IcebergSink)
-
 
     for source in (PgsluiceSource, DeltaSink):
         _register(spark, source)
