@@ -52,10 +52,6 @@ def spark_session(
         conf: Spark settings that go before ours. A URL with a password in it is refused: Spark shows its
             settings, in its web pages and its event log.
 
-
-        master: Spark's master URL. The default runs two tasks at a time, and a task that fails, as when its connection
-            is lost, up to four times; Spark's own `local[2]` gives up at the first failure.
-        conf: Spark settings that go before ours. Never put a password here: Spark logs its settings.
         settings: Read from the environment by default.
 
     Raises:
@@ -86,23 +82,17 @@ def spark_session(
 
 
 def register(spark: SparkSession) -> None:
-    """Register the formats `pgsluice`, `pgsluice-delta` and `pgsluice-iceberg` in a session of the caller's."""
-
     """Register our formats in a session of the caller's; again does no harm.
 
-    The formats are `pgsluice` and `pgsluice-delta`. On a cluster the package must be installed for the workers' Python
-    too: what is registered is its name.
+    The formats are `pgsluice`, `pgsluice-delta` and `pgsluice-iceberg`. On a cluster the package must
+    be installed for the workers' Python too: what is registered is its name.
     """
     require_extra()
     from pgsluice.spark.lake.delta import DeltaSink
     from pgsluice.spark.lake.iceberg import IcebergSink
     from pgsluice.spark.source import PgsluiceSource
 
-    spark.dataSource.register(PgsluiceSource)
-    spark.dataSource.register(DeltaSink)
-    spark.dataSource.register(IcebergSink)
-
-    for source in (PgsluiceSource, DeltaSink):
+    for source in (PgsluiceSource, DeltaSink, IcebergSink):
         _register(spark, source)
 
 
@@ -125,8 +115,8 @@ def _not_started(error: Exception) -> ConfigurationError:
     # Java's own error is on the line after "An error occurred while calling …".
     reason = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
     return ConfigurationError(
-        f"Spark did not start: {reason.strip().rstrip('.')}; look at what Java said above, at the settings given and at "
-        f"JAVA_HOME, which is {os.environ.get('JAVA_HOME', 'not set')}"
+        f"Spark did not start: {reason.strip().rstrip('.')}; look at what Java said above, at the settings "
+        f"given and at JAVA_HOME, which is {os.environ.get('JAVA_HOME', 'not set')}"
     )
 
 
