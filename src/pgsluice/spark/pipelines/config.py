@@ -41,6 +41,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "float": (float, int),
     "str": (str,),
     "Path": (str,),
+    "Mapping[str, str]": (dict,),
 }
 _SEQUENCE = re.compile(r"Sequence\[([^]]*)\]")
 
@@ -205,6 +206,11 @@ def _value(key: str, value: Any, annotation: str, where: str, folder: Path) -> A
         isinstance(value, _TYPES.get(part, ())) and (part == "bool" or not isinstance(value, bool))
         for part in parts
     )
+    if isinstance(value, dict) and not (
+        fits and all(isinstance(one, str) for one in value.values())
+    ):
+        # Not quoted: there may be passwords in it.
+        raise ConfigurationError(f"{where} has {key} that are no {annotation}; mend them")
     if not fits:
         raise ConfigurationError(
             f"{where} has {key} = {value!r}, which is no {annotation}; mend it"
