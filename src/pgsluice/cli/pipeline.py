@@ -149,6 +149,16 @@ def _sections(names: tuple[str, ...], file: Path, **how: Any) -> None:
 pipeline.add_command(verify)
 
 
+def _by_name(
+    _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str] | None:
+    """The values of NAME=VALUE by name; None when there are none."""
+    found = dict(text.partition("=")[::2] for text in given)
+    if not all(found) or not all(found.values()) or len(found) < len(given):
+        raise click.BadParameter("use NAME=DSN, each name once")
+    return found or None
+
+
 @run.command(short_help="Stream an event log into a Delta table.")
 @click.option("--log", required=True, metavar="NAME", help="The event log.")
 @lake_option
@@ -157,6 +167,21 @@ pipeline.add_command(verify)
     required=True,
     metavar="DIR",
     help="Spark's notes on how far it is. It belongs to the table: keep both, or neither.",
+)
+@click.option(
+    "--offsets",
+    type=click.Choice(["ticks", "snapshots"]),
+    default="ticks",
+    show_default=True,
+    help="Where a commit of the lake may end: at ticks of the log, or between any two transactions.",
+)
+@click.option(
+    "--shard",
+    "shards",
+    multiple=True,
+    metavar="NAME=DSN",
+    callback=_by_name,
+    help="A database with a log of this name, and what the table calls it; once for each, instead of --dsn.",
 )
 @_stream_options
 def events(**options: Any) -> None:
