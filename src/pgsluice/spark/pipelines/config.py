@@ -30,7 +30,7 @@ from typing import Any
 from pgsluice.errors import ConfigurationError
 
 # Each is a module of this package with one function of the same name.
-KINDS = ("events",)
+KINDS = ("analytics", "events")
 ALL = "all"
 _RESERVED = ("defaults", "spark", ALL)
 # Arguments of the functions that whoever runs them gives, not who configures them.
