@@ -13,12 +13,15 @@ the rule of `pgsluice.connection`; `numPartitions` is the most queries to run at
 
 from __future__ import annotations
 
+from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark import batch
 from pgsluice.spark.access import Access
+from pgsluice.spark.low_latency import LowLatencyReader
+from pgsluice.spark.options import truth
 from pgsluice.spark.sink import RowBatchWriter, RowStreamWriter, refuse_overwrite
 from pgsluice.spark.stream import LogStreamReader
 
@@ -39,10 +42,18 @@ class PgsluiceSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if self.options.get("log"):
+            if truth(self.options, "lowLatency", default=False):
+                # Then Spark asks for simpleStreamReader.
+                raise PySparkNotImplementedError(
+                    errorClass="NOT_IMPLEMENTED", messageParameters={"feature": "streamReader"}
+                )
             return LogStreamReader(self.options, schema)
         raise ConfigurationError(
             "spark.readStream with format pgsluice reads an event log: give the option log, its name"
         )
+
+    def simpleStreamReader(self, schema: StructType) -> LowLatencyReader:
+        return LowLatencyReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> RowBatchWriter:
         refuse_overwrite(overwrite)

@@ -42,3 +42,19 @@ def test_an_open_tick_batch_is_left_alone(log: psycopg.Connection):
 
     assert not commit(log, 5)
     assert position(log) == before
+
+
+def test_a_snapshot_moves_it_to_the_last_tick_that_it_covers(log: psycopg.Connection):
+    log.execute("select sluice.log_start(%s, 'c', 'earliest')", (LOG,))
+    log.execute("select pgq.insert_event(%s, 't', 'd')", (LOG,))
+    for snapshot, expected in [
+        ("(select tick_snapshot from pgq.tick where tick_id = 3)", (True, 3)),
+        ("(select tick_snapshot from pgq.tick where tick_id = 2)", (False, 3)),
+        ("pg_current_snapshot()", (True, 5)),
+        ("pg_current_snapshot()", (False, 5)),
+    ]:
+        (moved,) = log.execute(f"select sluice.log_commit('log', 'c', {snapshot})").fetchone()
+        assert (moved, position(log)[0]) == expected
+    assert log.execute(
+        "select sluice.log_commit('log', 'none', pg_current_snapshot())"
+    ).fetchone() == (False,)
