@@ -65,7 +65,7 @@ _STREAM_OPTIONS = (
         default="earliest",
         show_default=True,
         metavar="WHERE",
-        help='Where the first run begins: earliest, latest or {"tick": 12}.',
+        help='Where the first run begins: earliest, latest, committed or {"tick": 12}.',
     ),
     click.option(
         "--consumer",
@@ -268,6 +268,46 @@ def archive(queue: str, table: str, lake: str, dsn: str | None, as_json: bool) -
         )
     else:
         click.echo(f"{rows} rows of the {table} of {queue} added to {lake}")
+
+
+@run.command(short_help="Figures of queues into gold tables and a report.")
+@click.option(
+    "--queue",
+    multiple=True,
+    metavar="NAME",
+    help="A work queue, once for each. Default: all.",
+)
+@click.option(
+    "--lake",
+    metavar="DIR",
+    help="A folder with the archive of each queue in a folder of its name; for one queue the table itself. "
+    "Default: only what PostgreSQL still has.",
+)
+@click.option(
+    "--gold", required=True, metavar="DIR", help="The folder of the tables, and of report.html."
+)
+@click.option(
+    "--window-s",
+    type=click.IntRange(min=1),
+    default=600,
+    show_default=True,
+    help="The length of a window, seconds.",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Windows that begin before it stay as they are, and the figures for all of the time: 2026-01-31T10:00Z.",
+)
+@click.option("--report/--no-report", default=True, help="Write report.html, with plots.")
+@every_option
+@run_options
+def analytics(**options: Any) -> None:
+    """Count and measure what became of the messages of queues, per window of time.
+
+    Latency, throughput, retries, dead letters and what waits, from the lake, the live archives and the queues. The
+    tables are queue_windows, queue_totals and queue_attempts. The report needs pip install 'pgsluice[report]'.
+    """
+    carry_kind("analytics", **options)
 
 
 @run.command(short_help="Add the rows of files to a queue or a log.")
