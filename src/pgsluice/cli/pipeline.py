@@ -17,6 +17,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bar
 
 from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.spark.pipelines.archive import ArchiveProgress
 from pgsluice.spark.pipelines.archive import archive as run_archive
 from pgsluice.spark.pipelines.events import events as run_events
 from pgsluice.spark.running import Progress
@@ -133,25 +134,79 @@ def events(
     type=click.Choice(["archive", "queue"]),
     default="archive",
     show_default=True,
-    help="Which of its two tables.",
+    help="Which of its two tables. Only an archive is verified.",
 )
 @_lake_option
+@click.option(
+    "--export",
+    metavar="NAME",
+    help="The name of this copy. Default: the last part of the table's folder.",
+)
+@click.option(
+    "--drop",
+    is_flag=True,
+    help="Drop from the archive what is verified in the lake, by all copies.",
+)
+@click.option(
+    "--once/--no-once", default=True, show_default=True, help="End after one copy, or repeat it."
+)
+@click.option(
+    "--every-s",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="With --no-once, the pause between two copies, seconds.",
+)
 @dsn_option
 @json_option
-def archive(queue: str, table: str, lake: str, dsn: str | None, as_json: bool) -> None:
-    """Copy the rows that the Delta table does not hold yet, in one commit.
+def archive(
+    queue: str,
+    table: str,
+    lake: str,
+    export: str | None,
+    drop: bool,
+    once: bool,
+    every_s: float,
+    dsn: str | None,
+    as_json: bool,
+) -> None:
+    """Copy the rows that the Delta table does not hold yet, in one commit, and verify them there.
 
-    Nothing is taken from the queue. Run again, it adds what has come since.
+    From its first run on, the archive keeps what is not verified in the table, whatever its retention: `pgsluice
+    queue exports` shows that, and ends it. Killed at any moment and run again, it goes on where it was.
     """
-    rows = run_archive(queue, lake, table=table, dsn=dsn)
-    if as_json:
-        click.echo(
-            json.dumps(
-                {"queue": queue, "table": table, "lake": str(Path(lake).absolute()), "rows": rows}
+    progress = ArchiveProgress()
+
+    def show(step: ArchiveProgress) -> None:
+        nonlocal progress
+        progress = step
+
+    with _termination_interrupts():
+        try:
+            run_archive(
+                queue,
+                lake,
+                table=table,
+                export=export,
+                drop=drop,
+                once=once,
+                every_s=every_s,
+                dsn=dsn,
+                on_progress=show,
             )
-        )
+        except KeyboardInterrupt:
+            if once:
+                raise
+    if as_json:
+        place = {"queue": queue, "table": table, "lake": str(Path(lake).absolute())}
+        counts = {name: getattr(progress, name) for name in ("rows", "verified", "dropped")}
+        click.echo(json.dumps({**place, **counts}))
     else:
-        click.echo(f"{rows} rows of the {table} of {queue} added to {lake}")
+        more = f", {progress.verified} verified, {progress.dropped} dropped"
+        click.echo(
+            f"{progress.rows} rows of the {table} of {queue} added to {lake}"
+            f"{more if table == 'archive' else ''}"
+        )
 
 
 @contextmanager

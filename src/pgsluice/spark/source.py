@@ -6,7 +6,8 @@ the rule of `pgsluice.connection`; `numPartitions` is the most queries to run at
 As a table (`spark.read`): `queue`, and `table` which is `queue` or `archive`. Each range of msg_id is read
 at its own moment: a message that is archived meanwhile may be missed, or be in both tables; what is sent
 meanwhile is left out. With `snapshot`, the name that an open transaction exported, all ranges see what
-that transaction sees. Reading changes nothing: messages stay visible to consumers.
+that transaction sees. With `table` archive and `export`, an export's name, only what that export has not
+verified is read. Reading changes nothing: messages stay visible to consumers.
 
 As a stream (`spark.readStream`): see `stream`.
 
@@ -23,6 +24,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pgsluice.client.calls import spark as calls
+from pgsluice.client.calls import spark_exports
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access, driver_connection, prepare, run
 from pgsluice.spark.arrow_io import QueryPartition, read_batches
@@ -85,6 +87,7 @@ class QueueReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.queue_name = options["queue"]
         self.table = _table(options)
+        self.export_name = options.get("export")
         self.access = Access.from_options(options)
         self.slice_count = whole_number(options, "numPartitions", PARTITIONS_DEFAULT)
         self.schema = arrow_schema(schema)
@@ -95,6 +98,10 @@ class QueueReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[QueryPartition]:
         call = calls.queue_slices(self.queue_name, self.table, self.slice_count, self.schema.names)
+        if self.export_name:
+            call = spark_exports.export_slices(
+                self.queue_name, self.export_name, self.slice_count, self.schema.names
+            )
         with driver_connection(self.access, autocommit=True) as connection:
             prepare(connection, self.prepare, self.access.conninfo())
             queries = run(connection, call, self.access.conninfo())
