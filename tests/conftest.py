@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -35,10 +36,13 @@ FAST = {
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 VERSIONS = ("18", "16", "15")
 TESTS = Path(__file__).parent
-# What runs where, unless --every-version asks for all. Single functions: on the oldest version and the newest. Clients, whose
-# functions are tested there: on the newest. Everything else, such as installing, adopting and working at once: on each.
-ONE_FUNCTION = tuple(f"db/{schema}" for schema in ("pgmq", "pgq", "pgq_coop", "sluice", "legacy"))
-CLIENTS = ("client", "worker", "compat/test_official_client.py", "compat/test_official_listener.py")
+# Where one version shows what the others do: the tests there take turns, each on one version, unless --every-version asks for
+# all. Everything else, such as installing, adopting and what is compatible, runs on each.
+BY_TURNS = (
+    *(f"db/{schema}" for schema in ("pgmq", "pgq", "pgq_coop", "sluice", "legacy")),
+    *("client", "compat/test_official_client.py", "compat/test_official_listener.py"),
+    *("concurrency", "worker"),
+)
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 8 << 30
 
@@ -70,24 +74,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-version",
         action="store_true",
-        help="run the tests of clients and of single functions on each version, not only on the newest, and the oldest",
+        help="run every test on each version, also those of single functions, clients and races, which else take turns",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what another version shows as well, and begin with Spark."""
+    """Leave out the versions whose turn it is not, and begin with Spark."""
     if not config.getoption("--every-version"):
-        left_out = [item for item in items if _is_shown_by_another_version(item)]
+        left_out = [item for item in items if not _is_its_turn(item)]
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not _is_shown_by_another_version(item)]
+        items[:] = [item for item in items if _is_its_turn(item)]
     # It takes longest, and where processes share the tests, all would end up waiting for it.
     items.sort(key=lambda item: not item.path.is_relative_to(TESTS / "spark"))
 
 
-def _is_shown_by_another_version(item: pytest.Item) -> bool:
+def _is_its_turn(item: pytest.Item) -> bool:
     version = getattr(item, "callspec", None) and item.callspec.params.get("server")
-    elsewhere = {"16": ONE_FUNCTION + CLIENTS, "15": CLIENTS}.get(version, ())
-    return any(item.path.is_relative_to(TESTS / place) for place in elsewhere)
+    if version is None or not any(item.path.is_relative_to(TESTS / place) for place in BY_TURNS):
+        return True
+    # By the test's name: the same turn in each process and in each run.
+    there = [v for v in VERSIONS if v != "15" or DEBIAN_15.exists()]
+    name = item.nodeid.replace(f"pg{version}", "")
+    return version == there[zlib.crc32(name.encode()) % len(there)]
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -105,7 +113,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         lines.append(f"server: {said.stdout.strip()} ({bin_dir})")
     if not config.getoption("--every-version"):
         lines.append(
-            "server: clients on PostgreSQL 18, single functions on 18 and 15; with --every-version on each"
+            "server: single functions, clients and races take turns, each on one version; with --every-version on each"
         )
     return lines
 

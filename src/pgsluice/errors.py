@@ -152,6 +152,10 @@ class GroupBusyError(RetryableError):
     """Another transaction keeps a share group to itself, as a claim in a transaction that stays open does."""
 
 
+class UnsupportedReaderError(SluiceError):
+    """Rows cannot be read in this way here; in another they can."""
+
+
 class ServerError(SluiceError):
     """Any other error of the server; `sqlstate` and `__cause__` tell which."""
 

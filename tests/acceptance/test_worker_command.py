@@ -20,7 +20,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgsluice import WorkQueue, schema
 from pgsluice.embedded import EmbeddedServer
-from support import value, wait_until
+from support import rows, value, wait_until
 from support_processes import environment
 
 PGSLUICE = [sys.executable, "-m", "pgsluice", "worker"]
@@ -344,6 +344,25 @@ def test_what_keeps_it_from_starting_is_one_line_and_an_exit_code(server_18, dat
     finally:
         with database_18.connect() as connection:
             connection.execute(f"drop owned by {role}; drop role {role}")
+
+
+def test_what_handlers_send_goes_where_the_command_says_also_from_a_process(database_18, shop):
+    (shop.folder / "elsewhere.py").write_text(
+        "from pgsluice import App\n"
+        "app = App('postgresql://nobody@127.0.0.1:1/nowhere')\n"
+        "@app.handler('slow_sync', execution='process')\n"
+        "def forward(payload: dict) -> None:\n"
+        "    quick.send(payload)\n"
+        "@app.handler('quick')\n"
+        "def quick(payload: dict) -> None: pass\n"
+    )
+    with database_18.connect() as connection:
+        WorkQueue(connection).send("slow_sync", {"n": 7})
+        shop.run(
+            "run", "elsewhere:app", "--queues", "slow_sync", "--until-empty", "--idle-s", "0", "--no-maintenance"
+        )  # fmt: skip
+
+        assert rows(connection, "select message from pgmq.q_quick") == [({"n": 7},)]
 
 
 def test_check_says_what_would_run_and_what_is_wrong(database_18, shop):

@@ -110,6 +110,19 @@ def in_a_process(work: Work, context: SyncContext) -> None:
 
 
 @app.handler(
+    "hungry",
+    retry=Retry(max_attempts=ATTEMPTS, first_delay_s=0),
+    execution="process",
+    concurrency=2,
+)
+def with_little_memory(work: Work, context: SyncContext) -> None:
+    """As `in_a_process`, with time to eat."""
+    note("start", work, context)
+    suffer(work)
+    note("done", work, context)
+
+
+@app.handler(
     "held", mode="transaction", retry=Retry(max_attempts=ATTEMPTS, first_delay_s=0), lease_s=LEASE_S
 )
 def in_its_transaction(work: Work, context: SyncContext) -> None:
@@ -121,4 +134,17 @@ def in_its_transaction(work: Work, context: SyncContext) -> None:
         )
         time.sleep(work.get("seconds", 0))
         suffer(work)
+    note("done", work, context)
+
+
+@app.handler(log="events", group="group", lease_s=LEASE_S, concurrency=4)
+def in_a_group(work: Work, context: SyncContext) -> None:
+    """Work on an event, and write the effect in the transaction that acknowledges."""
+    note("start", work, context)
+    time.sleep(work.get("seconds", 0))
+    suffer(work)
+    with context.transaction() as connection:
+        connection.execute(
+            "insert into effect (n, attempt) values (%s, %s)", (work["n"], context.attempt)
+        )
     note("done", work, context)

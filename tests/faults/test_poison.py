@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from faults.app import ATTEMPTS
+from pgsluice import ShareGroup
 from support import rows, value
 
 HEALTHY = 60
@@ -95,3 +98,50 @@ def test_what_is_tried_again_is_dead_after_its_attempts_too(connection, queue, w
     some.wait_until(lambda: len(dead_letters(connection)) == 1, "it to be dead")
 
     assert some.count("start")[0] == ATTEMPTS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_an_event_that_kills_takes_no_other_of_its_claim_with_it(connection, workers):
+    """All are claimed at once, time after time: if each claim that lapses cost all of them an attempt, all would be dead."""
+    connection.execute("select pgq.create_queue('events')")
+    ShareGroup(connection, "events", "group").create(max_attempts=ATTEMPTS)
+    works = [{"n": n, **({"do": "exit"} if n == 5 else {"seconds": 0.05})} for n in range(30)]
+    for work in works:
+        connection.execute("select pgq.insert_event('events', 'work', %s)", (json.dumps(work),))
+    connection.execute("select * from sluice.tick()")
+    some = workers("events", "--no-maintenance", "--supervise")
+    some.start()
+
+    some.wait_until(
+        lambda: value(connection, "select count(*) from sluice.dead_event") >= 1,
+        "it to be dead",
+        90,
+    )
+    some.wait_until(
+        lambda: value(connection, "select count(distinct n) from effect") == 29, "the others", 60
+    )
+
+    assert rows(connection, "select (ev_data::jsonb ->> 'n')::int, reason, attempts from sluice.dead_event") == [
+        (5, "its lease ended", ATTEMPTS)
+    ]  # fmt: skip
+    assert some.count("start")[5] == ATTEMPTS
+    assert rows(connection, "select n from effect order by n") == [
+        (n,) for n in range(30) if n != 5
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_what_eats_memory_is_dead_after_its_attempts_and_others_keep_flowing(
+    connection, queue, workers
+):
+    queue.send_batch("hungry", [{"n": 0, "do": "eat"}, *({"n": n} for n in range(1, 10))])
+    some = workers("hungry", "--no-maintenance", "--max-memory-mb", "900")
+    some.start()
+
+    some.wait_until(lambda: len(dead_letters(connection)) == 1, "it to be dead", 60)
+    some.wait_until(lambda: len(some.lines("done")) >= 9, "the others")
+
+    assert dead_letters(connection) == {0: ("too many attempts", "MemoryError", ATTEMPTS)}
+    assert some.processes[0].poll() is None

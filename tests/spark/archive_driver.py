@@ -30,13 +30,15 @@ from pgsluice.client.calls import spark as calls
 from pgsluice.client.calls import spark_exports
 from pgsluice.spark.access import Access
 from pgsluice.spark.arrow_io import read_batches
+from pgsluice.spark.batch import ARCHIVE_SCHEMA
 from pgsluice.spark.lake import delta
 from pgsluice.spark.lake.archived import IdRange, read_again
-from pgsluice.spark.lake.delta import DeltaBatchWriter, DeltaSink, LakeTable
+from pgsluice.spark.lake.delta import DeltaSink
+from pgsluice.spark.lake.sink import LakeBatchWriter
+from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.pipelines import archive
 from pgsluice.spark.pipelines.archive import ArchiveCopy, ArchiveProgress, Source
 from pgsluice.spark.schemas import arrow_schema
-from pgsluice.spark.source import ARCHIVE_SCHEMA
 
 LAKE, STEP, FOLDER, KIND = sys.argv[1:]
 EVERYTHING = IdRange(-(2**63), 2**63 - 1)
@@ -48,7 +50,7 @@ def reached(step: str, *, wanted: str = STEP, folder: str = FOLDER) -> None:
         threading.Event().wait()
 
 
-class HeldWriter(DeltaBatchWriter):
+class HeldWriter(LakeBatchWriter):
     # Spark's process for the commit does not know this program's arguments.
     step, folder = STEP, FOLDER
 
@@ -59,8 +61,8 @@ class HeldWriter(DeltaBatchWriter):
 
 
 class HeldSink(DeltaSink):
-    def writer(self, schema: StructType, overwrite: bool) -> DeltaBatchWriter:
-        return HeldWriter(self.options, schema)
+    def writer(self, schema: StructType, overwrite: bool) -> LakeBatchWriter:
+        return HeldWriter(super().writer(schema, overwrite).table, self.options)
 
 
 class HeldCopy(ArchiveCopy):

@@ -16,7 +16,8 @@ from pathlib import Path
 from pyspark.sql.types import StructType
 
 from pgsluice.spark.lake import delta
-from pgsluice.spark.lake.delta import DeltaSink, DeltaStreamWriter
+from pgsluice.spark.lake.delta import DeltaSink
+from pgsluice.spark.lake.sink import LakeStreamWriter
 from pgsluice.spark.pipelines.events import EventStream, events
 from pgsluice.spark.session import spark_session
 
@@ -27,7 +28,7 @@ LAKE, CHECKPOINT, MOMENT, FOLDER = sys.argv[1:]
 WHEN, _, NUMBER = MOMENT.partition(" ")
 
 
-class HeldWriter(DeltaStreamWriter):
+class HeldWriter(LakeStreamWriter):
     when, number, folder = WHEN, int(NUMBER or -1), FOLDER
 
     def commit(self, messages, batchId):
@@ -42,7 +43,7 @@ class HeldWriter(DeltaStreamWriter):
 
 
 class HeldSink(DeltaSink):
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DeltaStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
         return HeldWriter(super().streamWriter(schema, overwrite).table)
 
 

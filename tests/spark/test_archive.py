@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.errors import ConfigurationError, ExportError, PrivilegeError, SluiceError
 from pgsluice.spark.access import Access
+from pgsluice.spark.batch import ARCHIVE_SCHEMA
 from pgsluice.spark.java import find_java
-from pgsluice.spark.lake.delta import LakeTable
+from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.pipelines.archive import ArchiveCopy, ArchiveProgress, Source, archive
 from spark.held import held, run
 from spark.lake_reading import lake_column, lake_table
@@ -127,10 +129,6 @@ def plain(database: Database, lake: Path, *, export: str = "lake") -> PlainCopy:
 
 
 def fill(lake: Path, messages: list[tuple]) -> None:
-    import pyarrow as pa
-
-    from pgsluice.spark.source import ARCHIVE_SCHEMA
-
     table = LakeTable.of(str(lake), ARCHIVE_SCHEMA)
     columns = list(zip(*messages, strict=True))
     arrays = [

@@ -87,43 +87,59 @@ def test_an_empty_queue_has_no_rows(
     assert reading(spark, database_18, queue="q").count() == 0
 
 
-def test_with_a_snapshot_all_tasks_see_the_same(
+def test_an_unknown_queue_is_named(spark: SparkSession, database_18: Database):
+    with pytest.raises(Exception, match="queue 'none' does not exist"):
+        reading(spark, database_18, queue="none").collect()
+
+
+def test_filters_of_spark_reach_the_server_and_leave_the_same_rows(
     spark: SparkSession, db: psycopg.Connection, database_18: Database
 ):
     queue = WorkQueue(db)
     queue.create("q")
-    queue.send_batch("q", [{"n": n} for n in range(100)])
-    with database_18.connect(autocommit=False) as holder:
-        holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        (snapshot,) = holder.execute("select pg_export_snapshot()").fetchone() or ("",)
-        db.execute("delete from pgmq.q_q where msg_id < 90")
-        queue.send("q", {"later": True})
+    ids = queue.send_batch("q", [{"n": n, "text": "it's"} for n in range(20)])
+    queue.read("q", vt=0, qty=4)
+    moment = db.execute("select max(last_read_at) from pgmq.q_q").fetchone()
+    conditions = [
+        "msg_id > 3 and msg_id <= 9 and msg_id <> 5",
+        "msg_id in (1, 2, 40) and read_ct = 1",
+        f"last_read_at = timestamp '{moment[0].isoformat() if moment else ''}'",
+        "last_read_at is null and message like '%it''s%' and msg_id not in (7, 8)",
+        "message like '{\"n\": 1%' or msg_id = 3",  # Spark's own part
+        "headers <=> null and abs(msg_id - 10) < 2",
+    ]
+    # Wide enough that each comparison with a text or a number is one of the column itself.
+    for condition in conditions:
+        pushed = reading(spark, database_18, queue="q", pushdown="true").where(condition)
+        plain = reading(spark, database_18, queue="q").where(condition)
 
-        rows = reading(spark, database_18, queue="q", snapshot=snapshot, numPartitions="4")
+        assert 0 < plain.count() < len(ids)
+        assert from_spark(pushed) == from_spark(plain)
+    one = reading(spark, database_18, queue="q", pushdown="true", numPartitions="1").where(
+        "msg_id = 3"
+    )
+    plan = one._jdf.queryExecution().executedPlan().toString()
+    assert "Filter (" not in plan  # nothing is left of it for Spark
 
-        assert sorted(row.msg_id for row in rows.select("msg_id").collect()) == list(range(1, 101))
 
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"log": "events"}, "give the option queue"),
-        ({"queue": "q", "table": "both"}, "table is 'both'"),
-        ({"queue": "none"}, "queue 'none' does not exist"),
-        ({"queue": "q", "snapshot": "'; drop"}, "is no snapshot"),
-    ],
-)
-def test_bad_options_are_named(
-    spark: SparkSession,
-    db: psycopg.Connection,
-    database_18: Database,
-    options: dict[str, str],
-    message: str,
+def test_json_as_variant_is_what_spark_parses_itself(
+    spark: SparkSession, db: psycopg.Connection, database_18: Database
 ):
     WorkQueue(db).create("q")
+    WorkQueue(db).send_batch("q", [text for text in WEIRD if text != {"big": "x" * 1_000_000}])
 
-    with pytest.raises(Exception, match=message):
-        reading(spark, database_18, **options).collect()
+    variant = (
+        spark.read.format("pgsluice")
+        .schema("msg_id long, message variant, headers variant")
+        .options(dsn=database_18.url, queue="q")
+        .load()
+        .selectExpr("msg_id", "to_json(message)", "headers is null")
+    )
+    parsed = reading(spark, database_18, queue="q").selectExpr(
+        "msg_id", "to_json(parse_json(message))", "true"
+    )
+
+    assert sorted(variant.collect()) == sorted(parsed.collect())
 
 
 def test_a_copy_into_the_lake_adds_what_is_new_and_nothing_twice(

@@ -49,9 +49,41 @@ def test_once_carries_what_is_there_and_says_how_much(
     second = run(database_18, *arguments)
 
     answer = json.loads(first.stdout)
-    assert (answer["log"], answer["rows"], answer["tick"]) == (LOG, 1, 2)
-    assert "0 events in 0 commits" in second.stdout
+    assert (answer["pipeline"], answer["rows"], answer["offset"]["tick"]) == ("events", 1, 2)
+    assert second.stdout.startswith("events: 0 rows in 0 commits")
     assert lake_column(lake, "ev_data") == ["event"]
+
+
+def test_the_sections_of_a_file_run_one_after_the_other(
+    spark: SparkSession, log: psycopg.Connection, database_18: Database, tmp_path: Path
+):
+    insert(log, "event")
+    section = '[%s]\nkind = "events"\nlog = "log"\nlake = "%s"\ncheckpoint = "%s.checkpoint"\n'
+    file = tmp_path / "pipelines.toml"
+    file.write_text("".join(section % (name, name, name) for name in ("b", "a")), encoding="utf-8")
+
+    answer = run(database_18, "run", "all", "--config", file, "--once", "--json")
+
+    said = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert [(one["pipeline"], one["rows"]) for one in said] == [("b", 1), ("a", 1)]
+    assert lake_column(tmp_path / "a", "ev_data") == lake_column(tmp_path / "b", "ev_data")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("event", "--log", LOG), "there is no kind of pipeline 'event', only "),
+        (("--once",), "No such option '--once'"),
+        (("orders", "--config"), "Option '--config' requires an argument"),
+    ],
+)
+def test_what_cannot_be_understood_is_named(
+    database_18: Database, arguments: tuple[str, ...], said: str
+):
+    result = CliRunner().invoke(pipeline, ["run", *arguments])
+
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
 
 
 def test_a_queue_is_copied(
@@ -60,11 +92,10 @@ def test_a_queue_is_copied(
     WorkQueue(db).create("q")
     WorkQueue(db).send("q", {"n": 1})
 
-    result = run(
-        database_18, "run", "archive", "--queue", "q", "--table", "queue", "--lake", tmp_path / "l"
-    )
+    arguments = ("run", "archive", "--queue", "q", "--table", "queue", "--lake", tmp_path / "l")
+    result = run(database_18, *arguments, "--once")
 
-    assert result.stdout == f"1 rows of the queue of q added to {tmp_path / 'l'}\n"
+    assert result.stdout == "archive: 1 rows in 1 commits\n"
 
 
 def test_an_unknown_log_is_named_before_spark_starts(database_18: Database, tmp_path: Path):

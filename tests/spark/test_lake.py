@@ -15,7 +15,8 @@ from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.lake.delta import DeltaBatchWriter, DeltaStreamWriter, FilesWritten, LakeTable
+from pgsluice.spark.lake.sink import FilesWritten, LakeBatchWriter, LakeStreamWriter
+from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.schemas import struct
 from spark.lake_reading import lake_column, lake_table
 
@@ -198,7 +199,7 @@ def test_a_path_that_cannot_be_used_is_named(path: str | None, message: str):
 
 
 def test_aborting_after_the_commit_undoes_nothing(lake: Path):
-    writer = DeltaStreamWriter(table(lake))
+    writer = LakeStreamWriter(table(lake))
     told = [FilesWritten(table(lake).write(batches([1]), part=0), "query", 0)]
     writer.commit(told, 0)
 
@@ -210,7 +211,7 @@ def test_aborting_after_the_commit_undoes_nothing(lake: Path):
 def test_a_replay_of_the_first_micro_batch_adds_nothing(lake: Path):
     for _ in range(2):
         told = FilesWritten(table(lake).write(batches([1]), part=0), "query", 0)
-        DeltaStreamWriter(table(lake)).commit([told], 0)
+        LakeStreamWriter(table(lake)).commit([told], 0)
 
     assert lake_column(lake, "id") == [1]
     assert (
@@ -222,9 +223,9 @@ def test_tasks_of_another_micro_batch_are_refused(lake: Path):
     told = FilesWritten(table(lake).write(batches([1]), part=0), "query", 3)
 
     with pytest.raises(SluiceError, match="tasks of another micro-batch"):
-        DeltaStreamWriter(table(lake)).commit([told], 4)
+        LakeStreamWriter(table(lake)).commit([told], 4)
 
 
 def test_an_app_without_a_version_is_refused(lake: Path):
     with pytest.raises(ConfigurationError, match="belong together"):
-        DeltaBatchWriter({"path": str(lake), "txnAppId": "a"}, SCHEMA)
+        LakeBatchWriter(table(lake), {"txnAppId": "a"})

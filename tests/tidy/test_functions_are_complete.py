@@ -41,7 +41,6 @@ WITHOUT_CALL = {
     "pgmq.acquire_queue_lock": "a step of create and drop_queue that PGMQ's own clients call",
     "pgmq.create_non_partitioned": "PGMQ's other name of create",
     "pgmq.detach_archive": "PGMQ's deprecated no-op",
-    "pgmq.format_table_name": "a step of every function that PGMQ's users call in their SQL",
     "pgmq.notify_queue_listeners": "the trigger function of enable_notify_insert",
     "pgmq.validate_queue_name": "a step of create that PGMQ's users call in their SQL",
     "pgmq.validate_routing_key": "a step of sending that PGMQ's users call in their SQL",

@@ -34,7 +34,6 @@ ALLOWED = {
         "schema_texts.py",
         "do $grant$ begin",
     ): "the installer's guard around each grant of the SQL files",
-    ("spark/arrow_io.py", "commit"): "ends the transaction that use_snapshot() of the calls began",
 }
 
 

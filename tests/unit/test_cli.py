@@ -118,11 +118,15 @@ def test_importing_takes_in_none_of_them_where_they_are_installed(more):
     [
         (["embedded", "start"], "embedded"),
         (["status"], "embedded"),
-        (["pipeline", "events", "--log", "l", "--lake", "{0}/l", "--checkpoint", "{0}/c"], "spark"),
-        (["pipeline", "archive", "--queue", "q", "--lake", "{0}/l"], "spark"),
+        (
+            ["pipeline", "run", "events", "--log", "l", "--lake", "{0}/l", "--checkpoint", "{0}/c"],
+            "spark",
+        ),
+        (["pipeline", "run", "archive", "--queue", "q", "--lake", "{0}/l"], "spark"),
+        (["pipeline", "verify", "events", "--log", "l", "--lake", "{0}/l"], "verify"),
         (["demo", "--out", "{0}/demo"], "all"),
     ],
-    ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else None,
+    ids=lambda value: "-".join(value[:3]) if isinstance(value, list) else None,
 )
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(arguments, extra, tmp_path):
     # A server is named for those that would need one before they notice: nobody listens there.

@@ -50,6 +50,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "pipeline",
         "Carry an event log into the lake with Spark.",
     ),
+    "lake": (
+        "pgsluice.cli.lake",
+        "lake",
+        "Compact, vacuum and show tables of the lake.",
+    ),
     "demo": ("pgsluice.cli.demo", "demo", "Run the whole system on real work and check every row."),
 }
 

@@ -85,6 +85,8 @@ def _defaults(master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
+        # For the option pushdown: where it is off, Spark refuses readers that take filters.
+        "spark.sql.python.filterPushdown.enabled": "true",
         # The counts of a run are summed from the progress entries; Spark's default keeps 100.
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }

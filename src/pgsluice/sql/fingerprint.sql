@@ -12,6 +12,7 @@ relation as (
     join ours on ours.oid = c.relnamespace
     where not (ours.nspname = 'pgmq' and c.relname ~ '^(q_|a_|archived_at_idx_)')
       and not (ours.nspname = 'pgq' and c.relname ~ '^(event|tick)_[0-9]+')
+      and not (ours.nspname = 'sluice' and c.relname ~ '^stage_[0-9]+$')
 ),
 line (kind, name, content) as (
     select 'schema', nspname::text,

@@ -20,6 +20,8 @@ from pgsluice.settings import Settings
 
 # Those who send at once and bring no connection wait for one another beyond it.
 _CONNECTIONS_MAX = 4
+# What `worker run --dsn` says goes before what the app says, also in the processes that some handlers have.
+WORKER_DSN = "PGSLUICE_WORKER_DSN"
 # The process, and what it was told of the server.
 _Place = tuple[int, str | None]
 
@@ -118,11 +120,14 @@ class SendingPools:
     def _place(self) -> _Place:
         # A process that was forked must not use the connections of the one it came from; and a test may be told of
         # another database than the one before.
-        return (os.getpid(), self._dsn() or os.environ.get("PGSLUICE_DSN"))
+        return (os.getpid(), self._told() or os.environ.get("PGSLUICE_DSN"))
+
+    def _told(self) -> str | None:
+        return os.environ.get(WORKER_DSN) or self._dsn()
 
     def _reached(self) -> Target:
         # A pool that cannot connect says so after its timeout, and not why.
-        target = resolve(self._dsn())
+        target = resolve(self._told())
         connect(target).close()
         return target
 

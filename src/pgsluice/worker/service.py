@@ -25,6 +25,7 @@ from pgsluice.worker.loading import choose, load_app
 from pgsluice.worker.log_lines import secrets_of, set_up_logs
 from pgsluice.worker.maintainer import Maintainer
 from pgsluice.worker.process import EXIT_ERROR, Tell, end_at_once, run_process, serve
+from pgsluice.worker.sending_pools import WORKER_DSN
 from pgsluice.worker.shutdown import Shutdown
 from pgsluice.worker.supervisor import Superior, Supervisor
 
@@ -143,7 +144,8 @@ class Service:
                 _set_up_logs(self._settings, self._number, target)
                 if self._settings.dsn is not None:
                     # What handlers send goes there too, also from the processes that some of them have.
-                    app.dsn = os.environ["PGSLUICE_DSN"] = self._settings.dsn
+                    app.dsn = self._settings.dsn
+                    os.environ[WORKER_DSN] = os.environ["PGSLUICE_DSN"] = self._settings.dsn
             except SluiceError as error:
                 _log.critical("%s", error)
                 return EXIT_ERROR

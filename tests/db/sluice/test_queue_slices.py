@@ -1,4 +1,4 @@
-"""sluice.queue_slices: the rows of a queue or its archive, by ranges of msg_id."""
+"""sluice.queue_slices: the rows of a queue, its archive or its dead letters, by ranges of their ids."""
 
 from __future__ import annotations
 
@@ -42,6 +42,51 @@ def test_slices_hold_each_row_once(queue: psycopg.Connection, count: int):
     assert sorted(read(queue, slices(queue, "queue", count))) == sorted(
         set(range(1, 101)) - archived
     )
+
+
+@pytest.fixture(params=["plain", "partitioned"])
+def sparse(request: pytest.FixtureRequest, connection: psycopg.Connection) -> psycopg.Connection:
+    """A queue with 1,000 old messages that are far apart and 20,000 new ones without a gap."""
+    if request.param == "partitioned":
+        connection.execute("select pgmq.create_partitioned('sparse', '100000000', '1000000000')")
+    else:
+        connection.execute("select pgmq.create('sparse')")
+    connection.execute(
+        "insert into pgmq.q_sparse (msg_id, vt, message) overriding system value "
+        "select case when n <= 1000 then n * 1000000 else 1000000000 + n end, now(), "
+        "jsonb_build_object('n', n, 'text', repeat('x', 200)) from generate_series(1, 21000) as n"
+    )
+    return connection
+
+
+def test_slices_have_about_as_many_rows_each_when_ids_are_sparse(sparse: psycopg.Connection):
+    queries = [
+        query
+        for (query,) in sparse.execute(
+            "select query from sluice.queue_slices('sparse', 'queue', 4, '{msg_id}') order by slice"
+        )
+    ]
+
+    counts = [len(sparse.execute(query.encode()).fetchall()) for query in queries]
+    assert sum(counts) == 21_000
+    assert len(counts) == 4
+    # By equal ranges of ids the last of them would have 20,000.
+    assert max(counts) < 1.4 * 21_000 / 4
+
+
+def test_dead_letters_are_those_of_one_queue(connection: psycopg.Connection):
+    connection.execute(
+        "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, message, reason) "
+        "select q, n, 1, now(), '{}', 'rejected' from generate_series(1, 50) as n, unnest('{Orders,other}'::text[]) as q"
+    )
+    connection.execute("select pgmq.create('Orders')")
+
+    for dropped in (False, True):
+        queries = slices(connection, "dead_letters", 3)
+        assert len(queries) == 3
+        assert sorted(read(connection, queries)) == list(range(1, 51))
+        if not dropped:
+            connection.execute("select pgmq.drop_queue('Orders')")
 
 
 def test_what_is_sent_after_the_slices_were_made_is_left_out(queue: psycopg.Connection):

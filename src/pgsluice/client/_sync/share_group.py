@@ -288,6 +288,21 @@ class ShareGroup(DeadEvents):
         """
         return self._runner.run(share_groups.list_claims(*self._name))
 
+    def lapsed_events(self, claim_id: int) -> list[int]:
+        """Find the events of a claim that may have killed their process: their last claim ended without a word.
+
+        Start them one after the other, and give back what waits behind one: a claim lapses as a whole.
+
+        Args:
+            claim_id: A claim of this group that is open.
+
+        Returns:
+            0 or more `ev_id`, in the order of the claim. Empty for a claim that is over.
+
+        Source: `sluice.lapsed_events`.
+        """
+        return self._runner.run(share_groups.lapsed_events(*self._name, claim_id))
+
     def list_blocked_keys(self) -> list[BlockedKey]:
         """Return the keys whose events wait, the longest first, as the last claim saw them.
 

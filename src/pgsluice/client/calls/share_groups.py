@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from pgsluice.client.calls.arguments import is_bigint, point, seconds, whole
-from pgsluice.client.calls.call import Call, nothing, record, scalar
+from pgsluice.client.calls.call import Call, column, nothing, record, scalar
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.group_records import (
     BlockedKey,
@@ -131,6 +131,14 @@ def list_claims(queue_name: str, group_name: str) -> Call[list[OpenClaim]]:
         "select * from sluice.list_claims(%s::text, %s::text)",
         (queue_name, group_name),
         record(OpenClaim),
+    )
+
+
+def lapsed_events(queue_name: str, group_name: str, claim_id: int) -> Call[list[int]]:
+    return Call(
+        "select * from sluice.lapsed_events(%s::text, %s::text, %s::bigint)",
+        (queue_name, group_name, claim_id),
+        column,
     )
 
 

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from pgsluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_FILE_NAME = "__file_name"
+_UNREADABLE_FEATURES = {"deletionVectors", "columnMapping"}
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file that belongs to a table.
+
+    Attributes:
+        path: Relative to the table's folder, as on the disk.
+        partition: The value of each partition column as text; None for null.
+    """
+
+    path: str
+    partition: Mapping[str, str | None]
 
 
 def read_table(spark: SparkSession, lake: str | Path, *, version: int | None = None) -> DataFrame:
@@ -31,20 +53,108 @@ def read_table(spark: SparkSession, lake: str | Path, *, version: int | None = N
         raise ConfigurationError(f"there is no lake table in {lake}; run a pipeline into it first")
     table = DeltaTable(str(lake), version=version)
     features = set(table.protocol().reader_features or ())
-    if features & {"deletionVectors", "columnMapping"}:
+    if features & _UNREADABLE_FEATURES:
         raise ConfigurationError(
             f"the lake table in {lake} uses {', '.join(sorted(features))}, which its files alone do not "
             "show; read it with a session that has Delta's own jar"
         )
-    # Given, not inferred: a partition's value such as 001 would become a number.
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
-    files = table.file_uris()
+    return read_files(spark, Path(lake).absolute(), schema, files_of(table))
+
+
+def read_files(
+    spark: SparkSession, folder: Path, schema: StructType, files: list[TableFile]
+) -> DataFrame:
+    """Read files of one folder with the values of their partition columns.
+
+    Args:
+        spark: A session.
+        folder: The table's, absolute.
+        schema: All columns. Given, not inferred: a partition's value such as 001 would become a number.
+        files: May be none.
+    """
     if not files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("basePath", table.table_uri).parquet(*files)
+    paths = [str(folder / file.path) for file in files]
+    partitioned = list(files[0].partition)
+    if all(_folders_tell(file) for file in files):
+        # Spark takes the values from the folders, and leaves out those that a filter excludes.
+        return spark.read.schema(schema).option("basePath", str(folder)).parquet(*paths)
+    return _read_with_values(spark, schema, paths, files, partitioned)
+
+
+def files_of(table: DeltaTable) -> list[TableFile]:
+    """The files of a Delta table, in no order."""
+    actions = table.get_add_actions(flatten=True)
+    columns = table.metadata().partition_columns
+    values = [
+        [_as_text(value) for value in actions.column(f"partition.{name}").to_pylist()]
+        for name in columns
+    ]
+    # Delta's log has URLs.
+    paths = [unquote(path) for path in actions.column("path").to_pylist()]
+    return [
+        TableFile(path, {name: of[index] for name, of in zip(columns, values, strict=True)})
+        for index, path in enumerate(paths)
+    ]
 
 
 def row_count(table: DeltaTable) -> int:
     """How many rows a Delta table holds, from the statistics of its files."""
     actions = table.get_add_actions(flatten=True)
     return sum(actions.column("num_records").to_pylist())
+
+
+def _read_with_values(
+    spark: SparkSession,
+    schema: StructType,
+    paths: list[str],
+    files: list[TableFile],
+    partitioned: list[str],
+) -> DataFrame:
+    """Join each file's rows with its values: writers differ in how they escape a folder's name."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    in_files = StructType([field for field in schema if field.name not in partitioned])
+    # No base path, no partitions: each file stands for itself. A file's name is a UUID.
+    rows = (
+        spark.read.schema(in_files)
+        .option("recursiveFileLookup", "true")
+        .parquet(*paths)
+        .select("*", f.col("_metadata.file_name").alias(_FILE_NAME))
+    )
+    told = [
+        (Path(file.path).name, *(file.partition[name] for name in partitioned)) for file in files
+    ]
+    text = ", ".join(f"`{name}` string" for name in (_FILE_NAME, *partitioned))
+    values = spark.createDataFrame(told, text)
+    joined = rows.join(f.broadcast(values), _FILE_NAME)
+    return joined.select(
+        *(
+            f.col(f"`{field.name}`").cast(field.dataType).alias(field.name)
+            if field.name in partitioned
+            else f.col(f"`{field.name}`")
+            for field in schema
+        )
+    )
+
+
+def _folders_tell(file: TableFile) -> bool:
+    """Whether Spark would read the file's values from its folders as they are."""
+    told = [part.partition("=") for part in Path(file.path).parts[:-1]]
+    return [
+        (_unescaped(name), None if value == _NULL_FOLDER else _unescaped(value))
+        for name, _, value in told
+    ] == list(file.partition.items())
+
+
+def _unescaped(text: str) -> str:
+    # As Spark does it: one character for each %XX, not one byte of UTF-8.
+    return re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)
+
+
+def _as_text(value: object) -> str | None:
+    if value is None:
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)

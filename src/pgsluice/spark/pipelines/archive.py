@@ -188,8 +188,8 @@ class ArchiveCopy:
         """Make the table when it is not there, and have the archive keep for it what it does not hold."""
         from deltalake import DeltaTable
 
-        from pgsluice.spark.lake.delta import LakeTable
-        from pgsluice.spark.source import ARCHIVE_SCHEMA, QUEUE_SCHEMA
+        from pgsluice.spark.batch import ARCHIVE_SCHEMA, QUEUE_SCHEMA
+        from pgsluice.spark.lake.table import LakeTable
 
         source = self.source
         # An unknown queue is named before anything is made.

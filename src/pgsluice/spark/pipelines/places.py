@@ -70,7 +70,7 @@ def open_table(lake: Path, checkpoint: Path, schema: StructType) -> None:
     """
     from deltalake import DeltaTable
 
-    from pgsluice.spark.lake.delta import LakeTable
+    from pgsluice.spark.lake.table import LakeTable
 
     is_table = DeltaTable.is_deltatable(str(lake))
     has_run = (checkpoint / "metadata").exists()

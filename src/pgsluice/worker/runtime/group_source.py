@@ -24,6 +24,7 @@ from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import GroupRoute, HandlerSpec
 from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
+from pgsluice.worker.runtime.patience import PASSING
 from pgsluice.worker.runtime.polling import Polling
 from pgsluice.worker.runtime.routing import Routing, key_of
 
@@ -106,6 +107,8 @@ class GroupSource:
         self._group = AsyncShareGroup(pool, *self._names)
         self._info: GroupInfo | None = None
         self._claims: dict[int, _Claim] = {}
+        # Since the last claim had an event that may have killed its process: then one at a time.
+        self._is_careful = False
         self._polling = Polling(
             (listener or AsyncListener("")).subscribe_log(route.log_name),
             lambda after: self._runner.run(listeners.next_group_due(*self._names, after)),
@@ -141,7 +144,7 @@ class GroupSource:
         began_s = time.monotonic()
         for _ in range(_PASSED_OVER_MAX):
             began_s = time.monotonic()
-            events = await self._group.claim(qty, lease_s=lease_s)
+            events = await self._group.claim(1 if self._is_careful else qty, lease_s=lease_s)
             self._polling.claimed(len(events))
             wanted = [event for event in events if self._routing.spec_of(event.ev_type)]
             if len(wanted) < len(events):
@@ -151,10 +154,40 @@ class GroupSource:
             if wanted or not (events or self._polling.take_due()):
                 break
         lease_end_s = began_s + lease_s
-        if wanted:
-            ev_ids = {event.ev_id for event in wanted}
-            self._claims[wanted[0].claim_id] = _Claim(lease_s, lease_end_s, ev_ids)
-        return [self._delivery(event, lease_end_s) for event in wanted]
+        deliveries = [self._delivery(event, lease_end_s) for event in wanted]
+        suspect = await self._suspect(deliveries)
+        self._is_careful = suspect is not None
+        if suspect is not None:
+            deliveries = await self._keep_one(deliveries, suspect)
+        if deliveries:
+            ev_ids = {delivery.message_id for delivery in deliveries}
+            self._claims[deliveries[0].fence] = _Claim(lease_s, lease_end_s, ev_ids)
+        return deliveries
+
+    async def _suspect(self, deliveries: Sequence[Delivery]) -> Delivery | None:
+        """The first that may have killed its process."""
+        if all(delivery.attempt == 1 for delivery in deliveries):
+            return None
+        try:
+            lapsed = await self._group.lapsed_events(deliveries[0].fence)
+        except PASSING:
+            return None  # they are claimed: so they start beside each other
+        return next((each for each in deliveries if each.message_id in lapsed), None)
+
+    async def _keep_one(self, deliveries: Sequence[Delivery], suspect: Delivery) -> list[Delivery]:
+        """Give back all but a suspect: a claim lapses as a whole, and each of them would lose an attempt."""
+        # Not before what comes earlier of its key.
+        kept = (
+            suspect if suspect.key is None else next(d for d in deliveries if d.key == suspect.key)
+        )
+        rest = [delivery.raw for delivery in deliveries if delivery is not kept]
+        if rest:
+            try:
+                await self._group.release(rest)
+            except _OVER:
+                return []
+        kept.is_suspect = True
+        return [kept]
 
     async def begin(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """As in `Source`. A claim that is renewed is known to have arrived: should it lapse, that counts."""

@@ -29,4 +29,4 @@ $$;
 comment on function sluice._is_core_type(oid) is
     'Whether a type is one of PostgreSQL''s own, or a domain or an array of one.';
 revoke execute on function sluice._is_core_type(oid) from public;
-grant execute on function sluice._is_core_type(oid) to pgq_admin, sluice_admin;
+grant execute on function sluice._is_core_type(oid) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,5 +1,6 @@
 -- A retry counts as an attempt, a release as nothing at all. A lapse counts as an attempt when the consumer was heard of after the claim. When it
--- was not, the claim may never have reached it, and a lost reply is no fault of the event: then it is a delivery only.
+-- was not, the claim may never have reached it, and a lost reply is no fault of the event: then it is a delivery only. A lapse that counts is
+-- said in front of the error, for sluice.lapsed_events.
 create or replace function sluice._redeliver(i_group sluice.share_group, i_now sluice.claim, i_outcome sluice.outcome)
 returns void
 language plpgsql
@@ -13,6 +14,8 @@ declare
     v_attempt integer := 1;
     v_delivery integer := 1;
     v_again sluice.redelivery[] := '{}';
+    v_before constant text := '; before that: ';
+    v_lapsed text;
 begin
     select c.* into v_claim from sluice.claim as c where c.group_id = i_group.group_id and c.claim_id = i_outcome.claim_id;
     if i_outcome.outcome = 'release' then
@@ -23,6 +26,9 @@ begin
         from sluice.outcome as o
         where o.group_id = i_group.group_id and o.claim_id = i_outcome.claim_id and o.outcome <> 'lapse';
         v_attempt := found::integer;
+        if found then
+            v_lapsed := 'its lease ended';
+        end if;
         for v_event in
             select e.*
             from sluice._claimed_events(i_group, v_claim, i_outcome.ev_ids) as e
@@ -30,7 +36,9 @@ begin
         loop
             v_event.attempts := v_event.attempts + v_attempt;
             v_event.deliveries := v_event.deliveries + 1;
-            perform sluice._bury(i_group, i_outcome.claim_id, v_event, 'its lease ended', v_event.error);
+            perform sluice._bury(
+                i_group, i_outcome.claim_id, v_event, 'its lease ended', sluice._error_without_lapse(v_event.error)
+            );
         end loop;
     end if;
     if i_group.key is not null then
@@ -42,7 +50,9 @@ begin
         loop
             v_event.attempts := v_event.attempts + v_attempt;
             v_event.deliveries := v_event.deliveries + v_delivery;
-            v_event.error := coalesce(i_outcome.error, v_event.error);
+            v_event.error := coalesce(
+                i_outcome.error, v_lapsed || coalesce(v_before || sluice._error_without_lapse(v_event.error), ''), v_event.error
+            );
             v_event.due_at := i_outcome.outcome_at + coalesce(
                 i_outcome.delay, case when i_outcome.outcome = 'retry' then sluice._backoff(i_group, v_event.attempts) else '0' end
             );
@@ -60,13 +70,14 @@ begin
             )),
             nextval(''sluice.redelivery_id_seq''), null,
             e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4,
-            e.redriven, e.attempts + $4, e.deliveries + $5, coalesce($3.error, e.error)
+            e.redriven, e.attempts + $4, e.deliveries + $5,
+            coalesce($3.error, $7 || coalesce($8 || sluice._error_without_lapse(e.error), ''''), e.error)
          from sluice._claimed_events($1, $6, $3.ev_ids) as e
          where $3.outcome <> ''lapse''
             or e.attempts + $4 < $1.max_attempts and e.deliveries + 1 < $1.max_deliveries',
         (select l.number from sluice.ledger as l)
     )
-    using i_group, i_now, i_outcome, v_attempt, v_delivery, v_claim;
+    using i_group, i_now, i_outcome, v_attempt, v_delivery, v_claim, v_lapsed, v_before;
 end;
 $$;
 

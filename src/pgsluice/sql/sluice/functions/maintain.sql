@@ -25,6 +25,7 @@ begin
     return query select * from sluice._maintain_inbox();
     return query select * from sluice._maintain_attempts();
     return query select * from sluice._maintain_limits();
+    return query select * from sluice._maintain_sinks();
     return query select * from sluice._maintain_partitions();
 end;
 $$;

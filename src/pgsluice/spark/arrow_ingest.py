@@ -1,0 +1,93 @@
+"""Arrow record batches into a table of PostgreSQL, through ADBC: as fast as the server takes rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import adbc_driver_manager
+import adbc_driver_postgresql.dbapi
+import pyarrow as pa
+
+from pgsluice.client.calls.spark_sinks import PING
+from pgsluice.errors import ConnectionFailedError, PayloadError, ServerError, SluiceError
+from pgsluice.spark.access import Access, scrub
+
+# One connection for each worker process and database: ADBC reads the catalog of types when it connects,
+# which costs 30 ms, more than a small micro-batch. Spark uses a worker again for many tasks.
+_idle: dict[str, Any] = {}
+
+
+def ingest(
+    access: Access, place: tuple[str, str], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> int:
+    """Append record batches to a table, in one transaction of their own.
+
+    Args:
+        access: How to reach the database.
+        place: Schema and name of the table. Its columns that are not in `schema` take their defaults.
+        schema: Of every batch. Columns of type jsonb are extension arrays, `pyarrow.json_()`.
+        batches: The rows; read once.
+
+    Returns:
+        How many rows.
+
+    Raises:
+        ConnectionFailedError: The server cannot be reached, or went away.
+        PayloadError: A text is no JSON, or none that PostgreSQL can store.
+        ServerError: Any other error of the server. None carries the DSN, not even as a cause.
+    """
+    conninfo = access.conninfo()
+    count = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal count
+        for batch in batches:
+            count += batch.num_rows
+            yield batch
+
+    try:
+        connection = _connection(conninfo)
+        try:
+            with connection.cursor() as cursor:
+                rows = pa.RecordBatchReader.from_batches(schema, counted())
+                cursor.adbc_ingest(place[1], rows, mode="append", db_schema_name=place[0])
+        except BaseException:
+            connection.close()
+            raise
+    except adbc_driver_manager.Error as error:
+        raise _translated(error, conninfo) from None
+    _idle[conninfo] = connection
+    return count
+
+
+def _connection(conninfo: str) -> Any:
+    connection = _idle.pop(conninfo, None)
+    if connection is not None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(PING)
+                cursor.fetchall()
+        except adbc_driver_manager.Error:
+            connection.close()  # it idled through a restart of the server, or was ended there
+        else:
+            return connection
+    return adbc_driver_postgresql.dbapi.connect(conninfo, autocommit=True)
+
+
+def _translated(error: adbc_driver_manager.Error, conninfo: str) -> SluiceError:
+    message = scrub(error, conninfo)
+    sqlstate = getattr(error, "sqlstate", None) or ""
+    if isinstance(error, adbc_driver_manager.OperationalError) or sqlstate.startswith(
+        ("08", "57P")
+    ):
+        return ConnectionFailedError(
+            f"{message}; check that the server runs and can be reached from Spark's workers",
+            sqlstate=sqlstate,
+        )
+    if sqlstate in ("22P02", "22P05"):
+        return PayloadError(
+            f"{message}; message and headers are JSON: to_json() and parse_json() make it",
+            sqlstate=sqlstate,
+        )
+    return ServerError(message, sqlstate=sqlstate)

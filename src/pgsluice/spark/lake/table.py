@@ -1,0 +1,155 @@
+"""What a table of the lake is to those who write into it, whatever its format.
+
+Tasks write files, on any machine; one commit on the driver puts them all into the table, or none:
+
+    files = table.write(batches, part=0)                        # on the executors
+    table.commit(files, app_id="pgsluice:…", version=7)         # on the driver; False when 7 was there already
+
+Three things follow. Nobody sees a file before the commit, and everybody after it. What is committed a second
+time, after a crash, is recognised by its app and version and adds nothing. A committer that was thought dead
+and comes late finds its version there, or is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pgsluice.errors import SluiceError
+from pgsluice.spark.lake.files import LakeFile, write_files
+from pgsluice.spark.schemas import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class LakeTable(ABC):
+    """A table of the lake. It can be pickled: Spark sends it to the tasks.
+
+    Attributes:
+        path: The folder of its files, absolute, the same on all machines.
+        schema_json: Its columns as Spark writes a schema; each may be null.
+        partition_by: The columns whose values have folders of their own.
+    """
+
+    path: str
+    schema_json: str
+    partition_by: tuple[str, ...] = ()
+
+    # Whether its files hold the partition columns as well: formats differ.
+    keeps_partition_columns: ClassVar[bool] = False
+
+    @staticmethod
+    def of(
+        address: str | None, schema: StructType, *, partition_by: Sequence[str] = ()
+    ) -> LakeTable:
+        """The table at an address; nothing is made or changed.
+
+        Args:
+            address: A folder, for a Delta table; it may not be there yet.
+            schema: The columns of what will be written.
+            partition_by: For a table that is not there yet; one that is there has its own.
+
+        Raises:
+            ConfigurationError: There is no address, or it is not one, or the table cannot be partitioned so.
+        """
+        from pgsluice.spark.lake.delta import DeltaLakeTable
+
+        return DeltaLakeTable.in_folder(address, schema, partition_by=partition_by)
+
+    @property
+    def schema(self) -> StructType:
+        """Its columns as Spark has them."""
+        return StructType.fromJson(json.loads(self.schema_json))
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Its columns as Arrow has them."""
+        return arrow_schema(self.schema)
+
+    def write(self, batches: Iterable[pa.RecordBatch], *, part: int) -> tuple[LakeFile, ...]:
+        """Write record batches to new files and force them to disk; no rows, no file.
+
+        Args:
+            batches: In any schema that can be cast to the table's.
+            part: The partition's number, for the names.
+        """
+        return write_files(
+            Path(self.path),
+            self.arrow_schema,
+            batches,
+            part=part,
+            partition_by=self.partition_by,
+            keep_partition_columns=self.keeps_partition_columns,
+        )
+
+    @abstractmethod
+    def create(self) -> object:
+        """Make the table if it is not there.
+
+        Raises:
+            ConfigurationError: It is there and has other columns, or other partition columns.
+        """
+
+    @abstractmethod
+    def commit(self, files: Sequence[LakeFile], *, app_id: str | None, version: int | None) -> bool:
+        """Add files in one commit, once for each version of an app.
+
+        Args:
+            files: From `write`.
+            app_id: Who commits; with None the files are added whatever was committed before.
+            version: Rises with each commit of this app; its first may be 0.
+
+        Returns:
+            False when this or a later version was committed already; the files are not added then.
+
+        Raises:
+            SluiceError: Another commit came between again and again, or a file is gone; nothing was added.
+        """
+
+    @abstractmethod
+    def last_version(self, app_id: str) -> int | None:
+        """The highest version that an app has committed; None when it has none, or there is no table."""
+
+    @abstractmethod
+    def read(self, spark: SparkSession) -> DataFrame:
+        """All rows, as the newest commit has them.
+
+        Raises:
+            ConfigurationError: There is no such table, or it uses what cannot be read as plain files.
+        """
+
+    @abstractmethod
+    def row_count(self) -> int:
+        """How many rows it holds, from its own statistics; 0 when there is no table."""
+
+    def claim(self, files: Sequence[LakeFile]) -> None:
+        """Make files young again just before their commit, so that `vacuum` leaves them alone.
+
+        Raises:
+            SluiceError: One is gone. A commit that names it would leave a hole in the table.
+        """
+        for file in files:
+            try:
+                os.utime(Path(self.path) / file.path)
+            except FileNotFoundError:
+                raise SluiceError(
+                    f"the file {file.path} was taken away from {self.path} before its commit, as a vacuum with "
+                    "a retention shorter than the write does; run the write again"
+                ) from None
+
+
+def nullable(schema: StructType) -> StructType:
+    """The schema with columns that may all be null."""
+    return StructType.fromJson(
+        {**schema.jsonValue(), "fields": [{**f.jsonValue(), "nullable": True} for f in schema]}
+    )

@@ -1,0 +1,233 @@
+"""Pipelines in a TOML file: a section for each, checked as a whole before anything starts.
+
+    [defaults]                      # for every pipeline that knows the key
+    dsn = "postgresql://me@host/shop"
+
+    [spark]                         # spark.master, spark.executor.memory, …
+    master = "spark://head:7077"
+    executor.memory = "4g"
+
+    [orders_to_lake]                # any name but those above and those of kinds
+    kind = "events"
+    log = "orders"
+    lake = "lake/orders"            # a relative path begins at this file's folder
+    checkpoint = "lake/orders.checkpoint"
+
+The keys of a section are the arguments of the kind's function; so are the options of its command.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pgsluice.errors import ConfigurationError
+
+# Each is a module of this package with one function of the same name.
+KINDS = ("archive", "events")
+ALL = "all"
+_RESERVED = ("defaults", "spark", ALL)
+# Arguments of the functions that whoever runs them gives, not who configures them.
+_GIVEN = ("once", "spark", "stop", "on_progress")
+_TYPES: dict[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "float": (float, int),
+    "str": (str,),
+    "Path": (str,),
+}
+_SEQUENCE = re.compile(r"Sequence\[([^]]*)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """One pipeline that can be run.
+
+    Attributes:
+        name: What it is called in logs and on the command line.
+        kind: One of `KINDS`.
+        options: Arguments of the kind's function by name. `dsn` may hold a password: never print them.
+    """
+
+    name: str
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def arguments(self) -> Mapping[str, inspect.Parameter]:
+        """What its function takes."""
+        return inspect.signature(function_of(self.kind)).parameters
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it is a job done again and again, and no stream: such a function takes `stop`."""
+        return "stop" in self.arguments()
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether it runs on Spark; one whose function takes no `spark` does without Java."""
+        return "spark" in self.arguments()
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a file says.
+
+    Attributes:
+        pipelines: By name, in the order of the file.
+        spark: Settings of Spark's, with their whole names.
+    """
+
+    pipelines: Mapping[str, Pipeline]
+    spark: Mapping[str, str]
+
+
+def function_of(kind: str) -> Callable[..., Any]:
+    """The function that runs a kind."""
+    function: Callable[..., Any] = getattr(
+        importlib.import_module(f"pgsluice.spark.pipelines.{kind}"), kind
+    )
+    return function
+
+
+def load(path: str | Path) -> Configuration:
+    """Read a file and check all of it.
+
+    Raises:
+        ConfigurationError: It cannot be read, or something in it cannot be used; section and key are named.
+    """
+    file = Path(path)
+    sections = _read(file)
+    defaults = sections.pop("defaults", {})
+    spark = {
+        name: _spark_text(name, value, file) for name, value in _flat(sections.pop("spark", {}))
+    }
+    pipelines = {}
+    used: set[str] = set()
+    for name, section in sections.items():
+        pipeline = _pipeline(name, section, defaults, file)
+        used |= defaults.keys() & pipeline.options.keys()
+        pipelines[name] = pipeline
+    if not pipelines:
+        raise ConfigurationError(
+            f"{file} has no pipeline; add a section such as [orders_to_lake] with kind = 'events'"
+        )
+    if unused := sorted(defaults.keys() - used):
+        raise ConfigurationError(
+            f"no pipeline in {file} knows {', '.join(unused)}, which stands under [defaults]; remove it"
+        )
+    return Configuration(pipelines, spark)
+
+
+def choose(configuration: Configuration, names: tuple[str, ...]) -> list[Pipeline]:
+    """Those of these names, in the order of the file; with `all`, all.
+
+    Raises:
+        ConfigurationError: There is none of such a name.
+    """
+    if names == (ALL,):
+        return list(configuration.pipelines.values())
+    if unknown := [name for name in names if name not in configuration.pipelines]:
+        raise ConfigurationError(
+            f"there is no pipeline {unknown[0]!r} in the file; it has "
+            f"{', '.join(configuration.pipelines)}; `{ALL}` runs them all"
+        )
+    return [pipeline for name, pipeline in configuration.pipelines.items() if name in names]
+
+
+def _read(file: Path) -> dict[str, dict[str, Any]]:
+    try:
+        with file.open("rb") as stream:
+            sections = tomllib.load(stream)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file} cannot be read: {error.strerror}; check the path"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} is no TOML: {error}; mend it there") from None
+    for name, section in sections.items():
+        if not isinstance(section, dict):
+            raise ConfigurationError(
+                f"{file} has the key {name!r} outside of a section; put it under the name of a pipeline"
+            )
+        if name in KINDS or name == ALL:
+            raise ConfigurationError(
+                f"{file} calls a section {name!r}, which is a word of the command; call it what it "
+                f"carries, and give kind = {name!r} in it"
+            )
+    return sections
+
+
+def _pipeline(
+    name: str, section: Mapping[str, Any], defaults: Mapping[str, Any], file: Path
+) -> Pipeline:
+    where = f"[{name}] in {file}"
+    kind = section.get("kind")
+    if kind not in KINDS:
+        given = "has no kind" if kind is None else f"has the kind {kind!r}"
+        raise ConfigurationError(f"{where} {given}; use {', '.join(KINDS)}")
+    taken = {
+        key: argument
+        for key, argument in inspect.signature(function_of(kind)).parameters.items()
+        if key not in _GIVEN
+    }
+    own = {key: value for key, value in section.items() if key != "kind"}
+    if unknown := sorted(own.keys() - taken.keys()):
+        raise ConfigurationError(
+            f"{where} has the key {unknown[0]!r}, which {kind} does not know; it takes {', '.join(taken)}"
+        )
+    options = {key: value for key, value in defaults.items() if key in taken} | own
+    needed = [key for key, argument in taken.items() if argument.default is argument.empty]
+    if missing := [key for key in needed if key not in options]:
+        raise ConfigurationError(f"{where} has no {missing[0]}; {kind} needs {', '.join(needed)}")
+    return Pipeline(
+        name,
+        kind,
+        {
+            key: _value(key, value, str(taken[key].annotation), where, file.parent)
+            for key, value in options.items()
+        },
+    )
+
+
+def _value(key: str, value: Any, annotation: str, where: str, folder: Path) -> Any:
+    """The value as the function takes it; its annotation says what that is."""
+    many = _SEQUENCE.search(annotation)
+    if many is not None and isinstance(value, list):
+        return [_value(key, item, many[1], where, folder) for item in value]
+    parts = [part.strip() for part in _SEQUENCE.sub("", annotation).split("|")]
+    fits = any(
+        isinstance(value, _TYPES.get(part, ())) and (part == "bool" or not isinstance(value, bool))
+        for part in parts
+    )
+    if not fits:
+        raise ConfigurationError(
+            f"{where} has {key} = {value!r}, which is no {annotation}; mend it"
+        )
+    if "Path" in parts and "://" not in str(value):
+        return str(folder.absolute() / Path(value).expanduser())
+    return value
+
+
+def _flat(section: Mapping[str, Any], prefix: str = "spark") -> list[tuple[str, Any]]:
+    """TOML reads `executor.memory` as a table in a table."""
+    found: list[tuple[str, Any]] = []
+    for key, value in section.items():
+        name = f"{prefix}.{key}"
+        found += _flat(value, name) if isinstance(value, dict) else [(name, value)]
+    return found
+
+
+def _spark_text(name: str, value: Any, file: Path) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ConfigurationError(
+        f"[spark] in {file} has {name} = {value!r}; a setting of Spark's is a text or a number"
+    )

@@ -1,0 +1,72 @@
+"""Pipelines made ready for the runner: their functions, with Spark's own errors said in our words."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pgsluice.spark.failure import told_by
+from pgsluice.spark.pipelines.config import Pipeline, function_of
+from pgsluice.spark.pipelines.runner import Stream, Task, Tell
+from pgsluice.spark.running import Progress
+from pgsluice.spark.session import require_extra, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[2]"
+
+
+def tasks_of(
+    pipelines: Sequence[Pipeline], *, once: bool, spark: Mapping[str, str] | None = None
+) -> list[Task]:
+    """Make tasks of pipelines.
+
+    Args:
+        pipelines: From `config`, or made by hand.
+        once: Whether each is to end when it has done what is there now.
+        spark: Settings of Spark's; with any, the session is started at once and is the same for all. Without,
+            the first pipeline that needs one starts it, and names what is wrong with its own options first.
+    """
+    if any(pipeline.needs_spark for pipeline in pipelines):
+        require_extra()
+    session = None
+    if spark:
+        settings = dict(spark)
+        session = spark_session(
+            "pgsluice pipelines", master=settings.pop("spark.master", LOCAL), conf=settings
+        )
+    return [
+        Task(one.name, _start(one, once, session), starts_in_turn=not one.repeats)
+        for one in pipelines
+    ]
+
+
+def _start(
+    pipeline: Pipeline, once: bool, session: SparkSession | None
+) -> Callable[[threading.Event, Tell], Stream | Progress]:
+    def start(stop: threading.Event, tell: Tell) -> Stream | Progress:
+        given = {"once": once, "spark": session, "stop": stop, "on_progress": tell}
+        taken = {name: value for name, value in given.items() if name in pipeline.arguments()}
+        with _said_in_our_words(pipeline):
+            answer: Stream | Progress = function_of(pipeline.kind)(**pipeline.options, **taken)
+        return answer
+
+    return start
+
+
+@contextmanager
+def _said_in_our_words(pipeline: Pipeline) -> Iterator[None]:
+    """Turn what Spark raises into errors of ours; but that Java is gone stays what it is."""
+    if not pipeline.needs_spark:
+        yield
+        return
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise told_by(error, pipeline.name) from None

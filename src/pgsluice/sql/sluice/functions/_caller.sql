@@ -1,0 +1,14 @@
+-- Inside a security definer function current_user is its owner. A role that was set is in the setting of that name.
+create or replace function sluice._caller()
+returns name
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select case when current_setting('role') = 'none' then session_user else current_setting('role')::name end;
+$$;
+
+comment on function sluice._caller() is
+    'Whose rights the session has outside of functions that run with their owner''s.';
+revoke execute on function sluice._caller() from public;
+grant execute on function sluice._caller() to pgq_admin, sluice_admin;

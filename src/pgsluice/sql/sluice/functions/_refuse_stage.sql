@@ -1,0 +1,19 @@
+create or replace function sluice._refuse_stage(stage_id bigint, detail text)
+returns void
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise exception using
+        errcode = '55000',
+        message = format('stage %s does not hold what was put into it', stage_id),
+        detail = detail,
+        hint = 'write the rows again: nothing of them was sent';
+end;
+$$;
+
+comment on function sluice._refuse_stage(bigint, text) is
+    'Raise: the rows of a stage are gone, so what they belong to must not be committed.';
+revoke execute on function sluice._refuse_stage(bigint, text) from public;
+grant execute on function sluice._refuse_stage(bigint, text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -1,0 +1,30 @@
+-- A second transaction with the same sink waits here for the end of the first, and then learns whether it committed. One that was
+-- thought dead and comes late finds its version there, or a later one, and adds nothing.
+--
+-- Security definer: the ledger says what is true for all, and nobody may set it back.
+create or replace function sluice.sink_commit(
+    sink_id text, version bigint, detail jsonb default null, keep interval default null
+)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform sluice._require_sink(sink_id, version);
+    insert into sluice.sink_commit as c (sink_id, version, detail, committed_at, expires_at)
+    values (sink_commit.sink_id, sink_commit.version, sink_commit.detail, now(), now() + keep)
+    on conflict on constraint sink_commit_pkey do update
+    set version = excluded.version,
+        detail = excluded.detail,
+        committed_at = excluded.committed_at,
+        expires_at = excluded.expires_at
+    where c.version < excluded.version;
+    return found;
+end;
+$$;
+
+comment on function sluice.sink_commit(text, bigint, jsonb, interval) is
+    'Whether this version of a sink is new, to be asked in the transaction that writes its rows; false when it or a later one was committed. It is known with its detail for the time keep, null: for ever.';
+revoke execute on function sluice.sink_commit(text, bigint, jsonb, interval) from public;
+grant execute on function sluice.sink_commit(text, bigint, jsonb, interval) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

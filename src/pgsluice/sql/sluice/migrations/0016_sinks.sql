@@ -1,0 +1,32 @@
+-- breaking: no
+create table sluice.sink_commit (
+    sink_id text primary key,
+    version bigint not null,
+    detail jsonb,
+    committed_at timestamptz not null,
+    expires_at timestamptz
+);
+comment on table sluice.sink_commit is
+    'The newest version of each writer whose rows are here: written in the transaction of the rows, so that a write that is repeated adds nothing.';
+comment on column sluice.sink_commit.detail is 'What the writer noted with it.';
+comment on column sluice.sink_commit.expires_at is 'When the writer cannot repeat it any more; null: it always may.';
+create index sink_commit_expires_at_idx on sluice.sink_commit (expires_at) where expires_at is not null;
+
+create table sluice.stage (
+    stage_id bigint primary key generated always as identity,
+    sink_id text not null,
+    version bigint not null,
+    columns text[] not null,
+    made_by name not null,
+    made_at timestamptz not null
+);
+comment on table sluice.stage is
+    'The tables sluice.stage_…, each with the rows of one task that wait for the commit of their sink.';
+create index stage_sink_id_version_idx on sluice.stage (sink_id, version);
+create index stage_made_at_idx on sluice.stage (made_at);
+
+-- Functions of their owner write them; who sends what is staged looks at the columns.
+grant select on sluice.stage to sluice_writer, pgq_writer, pgq_admin, sluice_monitor;
+grant select, insert, update, delete on sluice.stage to sluice_admin;
+grant select on sluice.sink_commit to sluice_writer, pgq_writer, pgq_admin, sluice_monitor;
+grant select, insert, update, delete on sluice.sink_commit to sluice_admin;

@@ -1,0 +1,264 @@
+"""Compare a table of PostgreSQL with one of the lake, row by row, in memory that does not grow with them."""
+
+from __future__ import annotations
+
+import bisect
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgsluice import connection
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import Call
+from pgsluice.client.calls import verify as calls
+from pgsluice.errors import ConfigurationError, translate
+from pgsluice.verify.lake import Lake
+from pgsluice.verify.lines import key_end, lines_of, order_of, shown, values_of
+from pgsluice.verify.report import KINDS, Difference, Kind, Report, Row, Side
+from pgsluice.verify.tally import Line, Tally, compare, matching
+
+# Whether a row may be on its side alone; its columns as COPY writes them.
+MayBeAlone = Callable[[Sequence[bytes]], bool]
+# The form in which a column of PostgreSQL and a type of the lake can be compared, or None.
+FormOf = Callable[[calls.Column, Any], str | None]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which columns are compared, and how.
+
+    Attributes:
+        columns: Their names, the key first.
+        forms: In which form each is written.
+        key: How many of them are the key.
+        wrong: Columns that the lake lacks or holds in another type.
+        ignored: Columns of the lake that are left out.
+    """
+
+    columns: tuple[str, ...]
+    forms: tuple[str, ...]
+    key: int
+    wrong: tuple[Difference, ...]
+    ignored: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[calls.Column],
+        lake: Lake,
+        key: Sequence[str],
+        form_of: FormOf,
+    ) -> Shape:
+        """Match the columns of a table with those of the lake.
+
+        Args:
+            columns: Those of PostgreSQL that are to be compared.
+            lake: May have more.
+            key: What tells rows apart; empty for all columns together.
+            form_of: What the lake's types may be.
+
+        Raises:
+            ConfigurationError: A column of the key is not in both, or has another type.
+        """
+        types = lake.types
+        given = {column.name: column for column in columns}
+        forms: dict[str, str] = {}
+        wrong = []
+        for name in [*key, *(name for name in given if name not in key)]:
+            column, there = given.get(name), types.get(name)
+            form = None if column is None or there is None else form_of(column, there)
+            if form is not None:
+                forms[name] = form
+            else:
+                wrong.append(_wrong(name, column, there))
+        for difference in wrong:
+            if difference.key["column"] in key or not forms:
+                raise ConfigurationError(
+                    f"the rows cannot be compared: {_in_words(difference)}; name another key, or another lake"
+                )
+        ignored = tuple(name for name in types if name not in given)
+        keys = len(key) or len(forms)
+        return cls(tuple(forms), tuple(forms.values()), keys, tuple(wrong), ignored)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table of PostgreSQL and one of the lake, ready to be read as often as needed.
+
+    Attributes:
+        what: In words, for the report.
+        database: A connection from `reading`.
+        relation: The table in PostgreSQL, qualified and quoted.
+        lake: The table in the lake.
+        shape: Their columns.
+        only_where_null: A column of PostgreSQL; rows in which it is not null are left out.
+        unless: A column of the lake; rows in which it is true are left out.
+        here_alone: Whether a row of PostgreSQL may be missing in the lake.
+        there_alone: Whether a row of the lake may be missing in PostgreSQL.
+    """
+
+    what: str
+    database: psycopg.Connection[Any]
+    relation: str
+    lake: Lake
+    shape: Shape
+    only_where_null: str | None = None
+    unless: str | None = None
+    here_alone: MayBeAlone | None = None
+    there_alone: MayBeAlone | None = None
+
+    def run(self, *, show: int = 5) -> Report:
+        """Compare.
+
+        Args:
+            show: Of each kind of difference so many rows are in the report, 0 or more.
+        """
+        with tempfile.TemporaryDirectory(prefix="pgsluice-verify-") as name:
+            folders = Path(name, "postgresql"), Path(name, "lake")
+            for folder in folders:
+                folder.mkdir()
+            here, there = Tally(folders[0]), Tally(folders[1])
+            here.add(self._here())
+            there.add(self._there())
+            findings = compare(here, there)
+        counts: dict[Kind, int] = {kind: findings.counts[kind] for kind in KINDS}
+        counts["type"] = len(self.shape.wrong)
+        wanted = {key: kind for kind in KINDS for key in findings.remembered[kind]}
+        rows = self._first(wanted, show) if wanted and show else []
+        return Report(
+            what=self.what,
+            lake=str(self.lake.path),
+            lake_version=self.lake.version,
+            postgresql=Side(here.rows, findings.only_first, here.digest),
+            in_lake=Side(there.rows, findings.only_second, there.digest),
+            counts=counts,
+            differences=(*rows, *self.shape.wrong),
+            columns=self.shape.columns,
+            ignored=self.shape.ignored,
+        )
+
+    def _here(self) -> Iterator[Line]:
+        shape = self.shape
+        call = calls.canonical_copy(self.relation, shape.columns, shape.forms, self.only_where_null)
+        statement = ask(self.database, call)
+        try:
+            with self.database.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+                rows = (bytes(row)[:-1] for row in copy)
+                yield from _keyed(rows, shape.key, self.here_alone)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def _there(self) -> Iterator[Line]:
+        shape = self.shape
+        for batch in self.lake.batches(shape.columns, unless=self.unless):
+            rows = lines_of(batch, shape.columns, shape.forms)
+            yield from _keyed(rows, shape.key, self.there_alone)
+
+    def _first(self, wanted: dict[bytes, Kind], show: int) -> list[Difference]:
+        """Read both sides again for the first rows of each kind."""
+        firsts = {kind: _Firsts(show) for kind in KINDS}
+        for side, lines in (("here", self._here()), ("there", self._there())):
+            for kind, known, (_, line, _) in matching(lines, wanted):
+                values = values_of(line)
+                order = order_of(values[: self.shape.key])
+                firsts[kind].offer(known, order, side, values)
+        return [self._difference(kind, found) for kind in KINDS for found in firsts[kind].found()]
+
+    def _difference(self, kind: Kind, found: _Found) -> Difference:
+        columns, forms, key = self.shape.columns, self.shape.forms, self.shape.key
+        here, there = found.here, found.there
+        if kind == "changed" and here and there:
+            differing = [i for i in range(key, len(columns)) if here[0][i] != there[0][i]]
+        else:
+            differing = list(range(key, len(columns)))
+        some = (here or there)[0]
+
+        def row(values: Sequence[str | None], which: Sequence[int]) -> Row:
+            return shown(
+                [columns[i] for i in which], [forms[i] for i in which], [values[i] for i in which]
+            )
+
+        return Difference(
+            kind,
+            row(some, range(key)),
+            row(here[0], differing) if here else None,
+            row(there[0], differing) if there else None,
+        )
+
+
+@dataclass
+class _Found:
+    """The rows of one key."""
+
+    here: list[list[str | None]] = field(default_factory=list)
+    there: list[list[str | None]] = field(default_factory=list)
+
+
+class _Firsts:
+    """The rows of the first few keys; what comes behind them is let go of."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._order: list[tuple[Any, bytes]] = []
+        self._found: dict[bytes, _Found] = {}
+
+    def offer(self, known: bytes, order: Any, side: str, values: list[str | None]) -> None:
+        if known not in self._found:
+            if len(self._order) == self._most and (order, known) > self._order[-1]:
+                return
+            bisect.insort(self._order, (order, known))
+            self._found[known] = _Found()
+            if len(self._order) > self._most:
+                del self._found[self._order.pop()[1]]
+                if known not in self._found:
+                    return
+        found = self._found[known]
+        (found.here if side == "here" else found.there).append(values)
+
+    def found(self) -> list[_Found]:
+        return [self._found[known] for _, known in self._order]
+
+
+@contextmanager
+def reading(dsn: str | None) -> Iterator[psycopg.Connection[Any]]:
+    """Connect for one comparison, in one transaction that only reads."""
+    target = connection.resolve(dsn)
+    with connection.connect(target, application_name="pgsluice verify") as database:
+        # Each statement sees what has committed before it, so the lake is looked at first: see its users.
+        database.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        database.read_only = True
+        yield database
+
+
+def ask(database: psycopg.Connection[Any], call: Call[Any]) -> Any:
+    """Run one call."""
+    return Runner(database).run(call)
+
+
+def _keyed(rows: Any, key: int, may_be_alone: MayBeAlone | None) -> Iterator[Line]:
+    if may_be_alone is None:
+        for row in rows:
+            yield row[: key_end(row, key)], row, False
+        return
+    for row in rows:
+        yield row[: key_end(row, key)], row, may_be_alone(row.split(b"\t"))
+
+
+def _wrong(name: str, here: calls.Column | None, there: Any) -> Difference:
+    return Difference(
+        "type",
+        {"column": name},
+        None if here is None else {"type": here.type_name},
+        None if there is None else {"type": str(there)},
+    )
+
+
+def _in_words(wrong: Difference) -> str:
+    sides = ((wrong.postgresql, "PostgreSQL"), (wrong.lake, "the lake"))
+    types = (f"{side['type'] if side else 'not there'} in {where}" for side, where in sides)
+    return f"column {wrong.key['column']!r} is {' and '.join(types)}"

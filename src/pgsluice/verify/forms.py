@@ -1,0 +1,72 @@
+"""How a column of the lake and one of PostgreSQL can be compared: the form in which both are written as text.
+
+The forms are those of `sluice.canonical_copy`. What no form fits is a column of another type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgsluice.client.calls.verify import Column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_INTEGER_BITS = {"smallint": 16, "integer": 32, "bigint": 64, "oid": 64, "xid8": 64}
+_TEXTS = ("text", "character varying", "character", "name", "json", "jsonb")
+
+
+def own_form(column: Column, lake: pa.DataType) -> str | None:
+    """The form in which the lake's type holds the column's values as what they are; None when it does not.
+
+    Text is what text and JSON are, and nothing else.
+    """
+    import pyarrow.types as t
+
+    name = column.type_name
+    if _is_text(lake):
+        return "text" if name in _TEXTS else None
+    if name in _INTEGER_BITS:
+        wide_enough = t.is_signed_integer(lake) and lake.bit_width >= _INTEGER_BITS[name]
+        return "text" if wide_enough else None
+    if t.is_float32(lake) or t.is_float64(lake):
+        return _float_form(name, lake.bit_width)
+    fits = {
+        "text": name == "boolean" and t.is_boolean(lake),
+        "micros": _holds_stamp(name, lake),
+        "time": name == "time without time zone" and t.is_time64(lake) and lake.unit == "us",
+        "days": name == "date" and t.is_date32(lake),
+        "numeric": name == "numeric" and t.is_decimal(lake),
+        "hex": name == "bytea" and (t.is_binary(lake) or t.is_large_binary(lake)),
+    }
+    return next((form for form, holds in fits.items() if holds), None)
+
+
+def captured_form(column: Column, lake: pa.DataType) -> str | None:
+    """The same for values that came as JSON with a change: what is no number, time or the like may be text."""
+    if _is_text(lake):
+        return "json" if column.is_core else "text"
+    return own_form(column, lake)
+
+
+def _is_text(lake: pa.DataType) -> bool:
+    import pyarrow.types as t
+
+    return bool(t.is_string(lake) or t.is_large_string(lake))
+
+
+def _float_form(name: str, bits: int) -> str | None:
+    if name == "real":
+        return "float4" if bits == 32 else "float8"
+    return "float8" if name == "double precision" and bits == 64 else None
+
+
+def _holds_stamp(name: str, lake: Any) -> bool:
+    import pyarrow.types as t
+
+    if not t.is_timestamp(lake) or lake.unit != "us":
+        return False
+    # Spark's own type of a time has a zone, also of one that had none.
+    return name == "timestamp without time zone" or (
+        name == "timestamp with time zone" and lake.tz is not None
+    )

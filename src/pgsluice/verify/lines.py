@@ -1,0 +1,155 @@
+"""Rows as PostgreSQL's COPY writes them: the columns in their forms, a tab between them, \\N for null."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NULL = b"\\N"
+_ESCAPES = (
+    ("\\", "\\\\"),
+    ("\b", "\\b"),
+    ("\f", "\\f"),
+    ("\n", "\\n"),
+    ("\r", "\\r"),
+    ("\t", "\\t"),
+    ("\v", "\\v"),
+)
+_ESCAPED = re.compile(r"\\(.)")
+_UNESCAPED = {escape[1]: character for character, escape in _ESCAPES}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CLIPPED_AT = 1000
+
+
+def lines_of(batch: pa.RecordBatch, columns: Sequence[str], forms: Sequence[str]) -> list[bytes]:
+    """Write each row of a batch of the lake.
+
+    Args:
+        batch: Has these columns, and may have others.
+        columns: Which to write, in this order.
+        forms: One for each; see `forms`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = [_text(batch.column(name), form) for name, form in zip(columns, forms, strict=True)]
+    joined = pc.binary_join_element_wise(
+        *texts,
+        pa.scalar("\t", pa.large_string()),
+        null_handling="replace",
+        null_replacement=_NULL.decode(),
+    )
+    return joined.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+def key_end(line: bytes, columns: int) -> int:
+    """Where the first columns of a line end: a tab inside of a value is written as two characters."""
+    end = -1
+    for _ in range(columns):
+        end = line.find(b"\t", end + 1)
+        if end < 0:
+            return len(line)
+    return end
+
+
+def values_of(line: bytes) -> list[str | None]:
+    """The columns of a line, as they were before they were written."""
+    return [
+        None if field == _NULL else _unescape(field.decode("utf-8", "backslashreplace"))
+        for field in line.split(b"\t")
+    ]
+
+
+def shown(
+    columns: Sequence[str], forms: Sequence[str], values: Sequence[str | None]
+) -> Mapping[str, str | None]:
+    """The values of a row for people: times as times, long text cut off."""
+    return {
+        name: None if value is None else _legible(form, value)
+        for name, form, value in zip(columns, forms, values, strict=True)
+    }
+
+
+def order_of(values: Sequence[str | None]) -> tuple[tuple[int, int, str], ...]:
+    """What keys are sorted by: numbers as numbers, then text as text, nulls last."""
+    return tuple(_rank(value) for value in values)
+
+
+def _rank(value: str | None) -> tuple[int, int, str]:
+    if value is None:
+        return (2, 0, "")
+    if re.fullmatch(r"-?\d{1,40}", value):
+        return (0, int(value), "")
+    return (1, 0, value)
+
+
+def _text(column: pa.Array, form: str) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    text, kind = pa.large_string(), column.type
+    if t.is_string(kind) or t.is_large_string(kind):
+        return _escape(column.cast(text))
+    if form in ("micros", "time"):
+        return column.cast(pa.int64()).cast(text)
+    if form == "days":
+        return column.cast(pa.int32()).cast(text)
+    if form == "hex":
+        return pa.array([None if v is None else v.hex() for v in column.to_pylist()], text)
+    if form == "numeric":
+        return pa.array([None if v is None else _plain(v) for v in column.to_pylist()], text)
+    if form in ("float4", "float8"):
+        bits = {"float4": (pa.float32(), pa.int32()), "float8": (pa.float64(), pa.int64())}[form]
+        wide = column.cast(bits[0])
+        written = wide.view(bits[1]).cast(text)
+        return pc.if_else(pc.is_nan(wide), pa.scalar("NaN", text), written)
+    return column.cast(text)
+
+
+def _plain(number: Decimal) -> str:
+    """Without an exponent, and without zeros at the end."""
+    written = format(number, "f")
+    return written.rstrip("0").rstrip(".") if "." in written else written
+
+
+def _escape(column: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    if pc.any(pc.match_substring_regex(column, r"[\\\x08\f\n\r\t\x0b]")).as_py():
+        for character, escape in _ESCAPES:
+            column = pc.replace_substring(column, character, escape)
+    return column
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: _UNESCAPED.get(found[1], found[1]), text)
+
+
+def _legible(form: str, value: str) -> str:
+    digits = re.fullmatch(r"-?\d+", value) is not None
+    if form == "micros" and digits:
+        value = _moment(int(value))
+    elif form in ("float4", "float8") and digits:
+        value = str(_number(form, int(value)))
+    return value if len(value) <= _CLIPPED_AT else f"{value[:_CLIPPED_AT]}…"
+
+
+def _moment(micros: int) -> str:
+    try:
+        return (_EPOCH + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        return f"{micros} µs"
+
+
+def _number(form: str, bits: int) -> Any:
+    import struct
+
+    written, read = ("<i", "<f") if form == "float4" else ("<q", "<d")
+    return struct.unpack(read, struct.pack(written, bits))[0]

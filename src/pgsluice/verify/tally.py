@@ -1,0 +1,175 @@
+"""Two sets of rows that need not fit into memory, compared by hashes of their keys and contents.
+
+Each row becomes 32 bytes: a hash of its key and one of all of it. By the first byte of the key's hash they are dealt
+into 256 parts, on both sides alike, so that equal keys meet in the same part, and the parts can be compared one by
+one. No side has to be sorted, and no order of text, which every system has its own of, has to be agreed on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+from pgsluice.verify.report import KINDS, Kind
+
+HASH_BYTES = 16
+_RECORD_BYTES = 2 * HASH_BYTES
+_PARTS = 256
+# Of each side; what is beyond goes to files.
+_HELD_BYTES_MAX = 32 << 20
+# Of each kind. The first rows are shown by their keys, which are known when the rows are read again.
+_REMEMBERED_MAX = 50_000
+
+# A row's key, all of it, and whether the other side may lack it. The key's text is the beginning of the row's.
+Line = tuple[bytes, bytes, bool]
+
+
+def key_hash(key: bytes) -> bytes:
+    """What a key is known by."""
+    return blake2b(key, digest_size=HASH_BYTES).digest()
+
+
+@dataclass(slots=True)
+class Findings:
+    """What differs between two tallies.
+
+    Attributes:
+        counts: How many rows of each kind.
+        remembered: The hashes of their keys; of many rows not all of them.
+        only_first: Rows of the first that the second need not have and has not.
+        only_second: The other way round.
+    """
+
+    counts: Counter[Kind] = field(default_factory=Counter)
+    remembered: dict[Kind, set[bytes]] = field(
+        default_factory=lambda: {kind: set() for kind in KINDS}
+    )
+    only_first: int = 0
+    only_second: int = 0
+
+    def add(self, kind: Kind, key: bytes, count: int = 1) -> None:
+        """Note rows of one key."""
+        self.counts[kind] += count
+        if len(self.remembered[kind]) < _REMEMBERED_MAX:
+            self.remembered[kind].add(key)
+
+
+class Tally:
+    """The rows of one side.
+
+    Args:
+        folder: Where to put what memory does not hold; empty, and removed by the caller.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        # Those that the other side must have, then those that it may lack.
+        self._parts = [bytearray() for _ in range(2 * _PARTS)]
+        self._held_bytes = 0
+        self._sum = 0
+        self.rows = 0
+
+    def add(self, lines: Iterable[Line]) -> None:
+        """Add rows."""
+        parts, total, count = self._parts, 0, 0
+        for key, line, may_be_alone in lines:
+            known = blake2b(key, digest_size=HASH_BYTES).digest()
+            content = blake2b(line, digest_size=HASH_BYTES).digest()
+            part = parts[known[0] + _PARTS * may_be_alone]
+            part += known
+            part += content
+            total += int.from_bytes(content, "big")
+            count += 1
+            self._held_bytes += _RECORD_BYTES
+            if self._held_bytes >= _HELD_BYTES_MAX:
+                self._spill()
+        self._sum += total
+        self.rows += count
+
+    @property
+    def digest(self) -> str:
+        """A hash of all rows, whatever their order."""
+        return f"{self._sum % (1 << 8 * HASH_BYTES):032x}"
+
+    def part(self, number: int) -> tuple[list[bytes], list[bytes]]:
+        """The records of one part: those that the other side must have, and those that it may lack."""
+        return self._records(number), self._records(number + _PARTS)
+
+    def _records(self, number: int) -> list[bytes]:
+        file = self._folder / str(number)
+        data = (file.read_bytes() if file.exists() else b"") + bytes(self._parts[number])
+        return [data[at : at + _RECORD_BYTES] for at in range(0, len(data), _RECORD_BYTES)]
+
+    def _spill(self) -> None:
+        for number, part in enumerate(self._parts):
+            if part:
+                with (self._folder / str(number)).open("ab") as file:
+                    file.write(part)
+                part.clear()
+        self._held_bytes = 0
+
+
+def compare(first: Tally, second: Tally) -> Findings:
+    """Find what differs: the first is PostgreSQL, the second the lake."""
+    findings = Findings()
+    for number in range(_PARTS):
+        _compare_part(first.part(number), second.part(number), findings)
+    return findings
+
+
+def _compare_part(
+    first: tuple[list[bytes], list[bytes]],
+    second: tuple[list[bytes], list[bytes]],
+    findings: Findings,
+) -> None:
+    ours, theirs = first[0] + first[1], second[0] + second[1]
+    ours.sort()
+    theirs.sort()
+    if ours == theirs:
+        return
+    left, right = Counter(ours), Counter(theirs)
+    only_left, only_right = left - right, right - left
+    ours_of, theirs_of = _by_key(left), _by_key(right)
+    may_be_alone = (
+        {record[:HASH_BYTES] for record in first[1]},
+        {record[:HASH_BYTES] for record in second[1]},
+    )
+    here, there = _by_key(only_left), _by_key(only_right)
+    for key in here.keys() | there.keys():
+        changed = min(here[key], there[key])
+        if changed:
+            findings.add("changed", key, changed)
+        missing, more = here[key] - changed, there[key] - changed
+        if key in may_be_alone[0] and not theirs_of[key]:
+            findings.only_first += missing
+        elif missing:
+            findings.add("missing", key, missing)
+        if more and not ours_of[key]:
+            more -= 1
+            if key in may_be_alone[1]:
+                findings.only_second += 1
+            else:
+                findings.add("extra", key)
+        if more:
+            findings.add("doubled", key, more)
+
+
+def _by_key(records: Mapping[bytes, int]) -> dict[bytes, int]:
+    counts: dict[bytes, int] = defaultdict(int)
+    for record, count in records.items():
+        counts[record[:HASH_BYTES]] += count
+    return counts
+
+
+def matching(
+    lines: Iterable[Line], wanted: Mapping[bytes, Kind]
+) -> Iterator[tuple[Kind, bytes, Line]]:
+    """The rows whose keys are wanted, with the kind they are wanted for and the hash of the key."""
+    for line in lines:
+        known = key_hash(line[0])
+        kind = wanted.get(known)
+        if kind is not None:
+            yield kind, known, line

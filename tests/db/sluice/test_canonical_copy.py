@@ -1,0 +1,96 @@
+"""sluice.canonical_copy: rows as text in which equal values are equal, whatever the session has set."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from support import value
+
+
+def copied(
+    connection: psycopg.Connection, columns: str, forms: str, only_where_null: str | None = None
+) -> list[str]:
+    statement = value(
+        connection,
+        "select sluice.canonical_copy('t', %s, %s, %s)",
+        columns.split(),
+        forms.split(),
+        only_where_null,
+    )
+    with connection.cursor() as cursor, cursor.copy(str(statement).encode()) as copy:
+        return [bytes(row).decode().removesuffix("\n") for row in copy]
+
+
+def test_each_form_writes_equal_values_equally(connection: psycopg.Connection):
+    connection.execute("set timezone = 'Asia/Tokyo'")
+    connection.execute(
+        "create table t as select '1970-01-01 09:00:01.5+09'::timestamptz as at, '2000-01-01'::date as day,"
+        " 1.500 as n, 0.1::real as f4, -2.5::double precision as f8, '\\x00ff'::bytea as bytes, '10:00'::time as clock,"
+        " 'a\tb' as word, '\"x\"'::jsonb as doc, true as yes"
+    )
+
+    (line,) = copied(
+        connection,
+        "at day n f4 f8 bytes clock word word doc doc yes",
+        "micros days numeric float4 float8 hex time text json text json text",
+    )
+
+    assert line.split("\t") == [
+        "1500000",
+        "10957",
+        "1.5",
+        str(0x3DCCCCCD),
+        str(0xC004000000000000 - (1 << 64)),
+        "00ff",
+        "36000000000",
+        "a\\tb",
+        "a\\tb",
+        '"x"',
+        "x",
+        "true",
+    ]
+
+
+def test_what_has_no_number_is_a_word_and_null_is_null(connection: psycopg.Connection):
+    connection.execute(
+        "create table t as select 'infinity'::timestamptz as at, '-infinity'::date as day, 'NaN'::double precision as f8,"
+        " 'NaN'::numeric as n, null::timestamp as nothing, 'null'::jsonb as doc"
+    )
+
+    (line,) = copied(
+        connection, "at day f8 n nothing doc", "micros days float8 numeric micros json"
+    )
+
+    assert line == "infinity\t-infinity\tNaN\tNaN\t\\N\t\\N"
+
+
+def test_a_real_is_a_double_of_the_same_digits(connection: psycopg.Connection):
+    connection.execute("create table t as select 0.1::real as small, 0.1::double precision as big")
+
+    (line,) = copied(connection, "small big", "float8 float8")
+
+    assert line.split("\t")[0] == line.split("\t")[1]
+
+
+def test_only_rows_in_which_a_column_is_null_are_written(connection: psycopg.Connection):
+    connection.execute('create table t (n int, "Owner" int)')
+    connection.execute("insert into t values (1, null), (2, 5), (3, null)")
+
+    assert copied(connection, "n", "text", "Owner") == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "forms", "message"),
+    [
+        ("{a}", "{hexadecimal}", "no values are written in the form 'hexadecimal'"),
+        ("{a}", "{null}", "no values are written in the form 'null'"),
+        ("{a,b}", "{text}", "columns and their forms are not given in pairs"),
+        (None, "{text}", "columns and their forms are not given in pairs"),
+    ],
+)
+def test_other_forms_are_refused(
+    connection: psycopg.Connection, columns: str | None, forms: str, message: str
+):
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=message):
+        connection.execute("select sluice.canonical_copy('pg_class', %s, %s)", (columns, forms))

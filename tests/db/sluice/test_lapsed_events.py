@@ -1,0 +1,97 @@
+"""sluice.lapsed_events: which events of a claim may have killed their process."""
+
+from __future__ import annotations
+
+from support import value
+from support_share_groups import (
+    LOG,
+    acknowledge,
+    claim,
+    claimed,
+    create_group,
+    let_pass,
+    refused,
+    send,
+)
+
+
+def lapsed(connection, claim_id: int, group: str = "workers") -> list[int]:
+    return value(
+        connection, "select array(select sluice.lapsed_events(%s, %s, %s))", LOG, group, claim_id
+    )
+
+
+def test_nothing_is_suspected_of_what_comes_for_the_first_time(connection, group):
+    send(connection, *"ab")
+    (event, _) = claim(connection, 2)
+
+    assert lapsed(connection, event.claim_id) == []
+    assert lapsed(connection, event.claim_id + 1) == []
+
+
+def test_those_whose_lease_ended_are_named_and_those_that_were_retried_are_not(connection, group):
+    send(connection, *"abc")
+    (first, *_) = claim(connection, 3)
+    acknowledge(connection, first.claim_id, "retry", [2], delay="0", error="trace")
+    let_pass(connection)
+    (again, *_) = claim(connection, 3)
+
+    assert sorted(lapsed(connection, again.claim_id)) == [1, 3]
+
+
+def test_a_lapse_of_a_claim_that_nobody_was_heard_of_is_no_suspicion(connection, group):
+    send(connection, "a")
+    claim(connection)
+    let_pass(connection)
+    (again,) = claim(connection)
+
+    assert (again.attempt, again.deliveries) == (1, 2)
+    assert lapsed(connection, again.claim_id) == []
+
+
+def test_a_release_keeps_the_suspicion_and_a_retry_ends_it(connection, group):
+    send(connection, *"ab")
+    (event, _) = claim(connection, 2)
+    acknowledge(connection, event.claim_id, "accept", [2])
+    let_pass(connection)
+    (event,) = claim(connection)
+    acknowledge(connection, event.claim_id, "release")
+    (event,) = claim(connection)
+    assert lapsed(connection, event.claim_id) == [1]
+
+    acknowledge(connection, event.claim_id, "retry", delay="0", error="trace")
+
+    (event,) = claim(connection)
+    assert lapsed(connection, event.claim_id) == []
+
+
+def test_events_of_keys_are_suspected_too(connection, group):
+    create_group(connection, "keyed", key="ev_type")
+    send(connection, *"ab")
+    (event, _) = claim(connection, 2, group="keyed")
+    acknowledge(connection, event.claim_id, "accept", [2], group="keyed")
+    let_pass(connection)
+    (event,) = claim(connection, group="keyed")
+
+    assert lapsed(connection, event.claim_id, "keyed") == [1]
+
+
+def test_an_error_before_the_lapse_is_kept(connection, group):
+    create_group(connection, "b", max_attempts=3)
+    send(connection, "a")
+    (event,) = claim(connection, group="b")
+    acknowledge(connection, event.claim_id, "retry", delay="0", error="trace", group="b")
+    for _ in range(2):
+        (event,) = claim(connection, group="b")
+        connection.execute("select sluice.renew(%s, 'b', %s)", (LOG, event.claim_id))
+        let_pass(connection)
+    assert claimed(connection, group="b") == []
+
+    error = value(connection, "select error from sluice.dead_event where group_name = 'b'")
+    assert error == "trace"
+
+
+def test_an_unknown_group_is_named(connection, group):
+    assert (
+        refused(connection, "select sluice.lapsed_events(%s, 'none', 1)", LOG).sqlstate == "SG001"
+    )

@@ -1,0 +1,101 @@
+"""A file of pipelines: what is read from it, and how what is wrong in it is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgsluice.errors import ConfigurationError
+from pgsluice.spark.pipelines import config
+
+EVENTS = '[orders]\nkind = "events"\nlog = "orders"\nlake = "lake"\ncheckpoint = "/notes"\n'
+
+
+def load(tmp_path: Path, text: str) -> config.Configuration:
+    file = tmp_path / "pipelines.toml"
+    file.write_text(text, encoding="utf-8")
+    return config.load(file)
+
+
+def test_a_section_has_the_arguments_of_its_kind(tmp_path: Path):
+    found = load(tmp_path, f"{EVENTS}once_more = 1\n".replace("once_more", "partitions"))
+
+    assert found.pipelines["orders"] == config.Pipeline(
+        "orders",
+        "events",
+        # A relative path begins at the file's folder, wherever the command is called.
+        {"log": "orders", "lake": str(tmp_path / "lake"), "checkpoint": "/notes", "partitions": 1},
+    )
+
+
+def test_defaults_are_for_those_that_say_nothing_else(tmp_path: Path):
+    other = EVENTS.replace("[orders]", "[other]") + 'dsn = "postgresql://other"\n'
+    found = load(tmp_path, f'[defaults]\ndsn = "postgresql://all"\n{EVENTS}{other}')
+
+    dsns = [pipeline.options["dsn"] for pipeline in found.pipelines.values()]
+    assert dsns == ["postgresql://all", "postgresql://other"]
+
+
+def test_settings_of_spark_have_their_whole_names(tmp_path: Path):
+    text = f'[spark]\nmaster = "local[4]"\nexecutor.memory = "4g"\nui.enabled = true\n{EVENTS}'
+
+    assert load(tmp_path, text).spark == {
+        "spark.master": "local[4]",
+        "spark.executor.memory": "4g",
+        "spark.ui.enabled": "true",
+    }
+
+
+def test_a_pipeline_does_not_show_its_options(tmp_path: Path):
+    pipeline = load(tmp_path, f'{EVENTS}dsn = "postgresql://me:sesame@host"\n').pipelines["orders"]
+
+    assert "sesame" not in repr(pipeline)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no pipeline"),
+        ("orders = 1", "'orders' outside of a section"),
+        ("[orders", "is no TOML"),
+        ("[orders]\n", r"\[orders\] in .* has no kind; use events"),
+        ('[orders]\nkind = "event"', "has the kind 'event'; use events"),
+        ("[events]\n", "calls a section 'events', which is a word of the command"),
+        ("[all]\n", "calls a section 'all'"),
+        (EVENTS.replace('lake = "lake"\n', ""), "has no lake; events needs log, lake, checkpoint"),
+        (f"{EVENTS}lakes = 1", r"\[orders\] .* has the key 'lakes', which events does not know"),
+        (f"{EVENTS}once = true", "has the key 'once'"),
+        (f"{EVENTS}trigger_s = '1'", r"has trigger_s = '1', which is no float"),
+        (f"{EVENTS}partitions = true", r"has partitions = True, which is no int | None"),
+        (f"[defaults]\ndns = 'x'\n{EVENTS}", r"knows dns, which stands under \[defaults\]"),
+        (f"[spark]\nmaster = [1]\n{EVENTS}", r"spark.master = \[1\]"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str):
+    with pytest.raises(ConfigurationError, match=message):
+        load(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match=r"none\.toml cannot be read"):
+        config.load(tmp_path / "none.toml")
+
+
+def test_pipelines_are_chosen_by_name_in_the_order_of_the_file(tmp_path: Path):
+    other = EVENTS.replace("[orders]", "[other]")
+    third = EVENTS.replace("[orders]", "[third]")
+    found = load(tmp_path, EVENTS + other + third)
+
+    assert [one.name for one in config.choose(found, ("third", "orders"))] == ["orders", "third"]
+    assert [one.name for one in config.choose(found, ("all",))] == ["orders", "other", "third"]
+    with pytest.raises(ConfigurationError, match="no pipeline 'none' in the file; it has orders"):
+        config.choose(found, ("orders", "none"))
+
+
+def test_every_kind_is_a_function_whose_arguments_a_file_can_give():
+    for kind in config.KINDS:
+        arguments = config.Pipeline(kind, kind).arguments()
+
+        assert {"dsn", "on_progress"} <= arguments.keys(), kind
+        assert all(argument.kind is not argument.POSITIONAL_ONLY for argument in arguments.values())
