@@ -13,7 +13,7 @@ delete from pgbench_accounts where aid = :aid;
 \if :kind = 4
 update pgbench_accounts set aid = :new where aid = :aid and not exists (select from pgbench_accounts where aid = :new);
 \endif
-\if :kind between 5 and 8
+\if :kind >= 5 and :kind <= 8
 insert into pgbench_accounts (aid, bid, abalance, filler) values (:aid, 1, :delta, '') on conflict do nothing;
 \endif
 \if :kind = 9
