@@ -9,7 +9,7 @@ from pgsluice.client.calls import verify as calls
 from pgsluice.errors import LogStateError
 from pgsluice.verify.comparing import Comparison, Shape, ask, reading
 from pgsluice.verify.forms import own_form
-from pgsluice.verify.lake import Lake
+from pgsluice.verify.lake import open_lake
 from pgsluice.verify.report import Report
 
 _COLUMNS = (
@@ -41,7 +41,7 @@ def verify_events(
 
     Args:
         log: An existing event log.
-        lake: The table's folder.
+        lake: The table's folder, or `iceberg:catalogue/namespace.table`.
         consumer: The one under which a stream reads the log into the lake: it stands where the lake is for certain, so
             this may be asked while the stream runs. With None the lake must have everything up to the newest tick.
         dsn: Where to connect; by the rule of `pgsluice.connection` when None.
@@ -54,7 +54,7 @@ def verify_events(
         ConfigurationError: There is no such table in the lake, or its rows cannot be told apart.
         MissingExtraError: A package that reads the lake is not installed.
     """
-    there = Lake.open(lake)
+    there = open_lake(lake)
     with reading(dsn) as database:
         (span,) = ask(database, calls.log_span(log, consumer))
         if span.from_snapshot is None or span.to_snapshot is None:
