@@ -20,7 +20,7 @@ import pytest
 
 from pgsluice.demo.lake import Lake
 from pgsluice.demo.orphans import RUN_VARIABLE
-from pgsluice.demo.reconcile import CHECKS, reconcile
+from pgsluice.demo.reconcile import CHECKS, VERIFIED, reconcile
 from pgsluice.embedded import EmbeddedServer
 from support import value, wait_until
 
@@ -142,7 +142,7 @@ def test_a_run_reconciles_and_says_so_in_json_and_in_the_report(demo: Demo, outc
     counts = result["counts"]
 
     assert result["reconciled"] is True
-    assert [check["name"] for check in result["checks"]] == list(CHECKS)
+    assert [check["name"] for check in result["checks"]] == [*CHECKS, *VERIFIED]
     assert counts["transactions"] > 100
     assert counts["messages_sent"] == counts["transactions"] + 1
     assert counts["processed"] == counts["archived"] == counts["transactions"]
@@ -151,6 +151,7 @@ def test_a_run_reconciles_and_says_so_in_json_and_in_the_report(demo: Demo, outc
     assert counts["lake_rows"] == counts["events"]
     assert 0 < result["latencies_s"]["transaction"]["p50"] < 4
     assert "<svg" in Path(result["report"]).read_text(encoding="utf-8")
+    assert "<svg" in (demo.out / "lake/gold/report.html").read_text(encoding="utf-8")
     assert "Traceback" not in outcome.stderr
 
 
@@ -290,7 +291,7 @@ def test_every_check_is_shown_to_find_something():
 
 
 def lake_of(demo: Demo) -> tuple[pa.Table, pa.Table]:
-    return pq.read_table(demo.out / "balances.parquet"), Lake(demo.out / "lake/changes").events()
+    return pq.read_table(demo.out / "balances.parquet"), Lake(demo.out / "lake/events").events()
 
 
 def failing(connection: psycopg.Connection[Any], balances: pa.Table, events: pa.Table) -> set[str]:

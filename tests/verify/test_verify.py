@@ -223,6 +223,21 @@ def tick(db: psycopg.Connection[Any]) -> None:
     db.execute("select pgq.ticker('l')")
 
 
+def test_of_a_lake_of_shards_those_of_one_database_are_compared(
+    db: psycopg.Connection[Any], database_18: Database, events: Path, tmp_path: Path
+):
+    other = [row | {"shard": "us", "ev_type": "other"} for row in event_rows(db)]
+    own = [row | {"shard": "eu"} for row in event_rows(db)]
+    lake = lake_of(db, [*own, *other], EVENTS.append(pa.field("shard", pa.string())), tmp_path / "both")  # fmt: skip
+
+    assert verify_events("l", lake, shard="eu", dsn=database_18.url).equal
+    assert verify_events("l", lake, shard="us", dsn=database_18.url).counts["changed"] == 20
+    with pytest.raises(ConfigurationError, match="several shards; say which with shard"):
+        verify_events("l", lake, dsn=database_18.url)
+    with pytest.raises(ConfigurationError, match="one database alone; leave shard out"):
+        verify_events("l", events, shard="eu", dsn=database_18.url)
+
+
 def test_an_event_that_comes_again_for_one_consumer_is_none_of_the_logs(
     db: psycopg.Connection[Any], database_18: Database, events: Path
 ):

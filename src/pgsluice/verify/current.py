@@ -59,5 +59,5 @@ def verify_current(
             relation=found[0],
             lake=there,
             shape=shape,
-            unless=deleted if deleted in there.types else None,
+            where=(deleted, False) if deleted in there.types else None,
         ).run(show=show)

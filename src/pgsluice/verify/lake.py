@@ -53,23 +53,24 @@ def open_lake(place: str | Path) -> Lake:
 
 
 def rows_of(
-    lake: Lake, columns: Sequence[str], *, unless: str | None = None
+    lake: Lake, columns: Sequence[str], *, where: tuple[str, str | bool] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a table.
 
     Args:
         lake: The table.
         columns: Which columns, and maybe more.
-        unless: A column of booleans; rows in which it is true are left out.
+        where: A column and what it must be; null is like False.
     """
     import pyarrow.compute as pc
 
-    if unless is None:
+    if where is None:
         yield from lake.batches(columns)
         return
+    name, value = where
     # Not as a filter of the reader: that leaves out whole files by their statistics, which may be wrong too.
-    for batch in lake.batches([*columns, unless]):
-        yield batch.filter(pc.invert(pc.fill_null(batch.column(unless), False)))
+    for batch in lake.batches([*columns, name]):
+        yield batch.filter(pc.fill_null(pc.equal(batch.column(name), value), value is False))
 
 
 @dataclass(frozen=True)
