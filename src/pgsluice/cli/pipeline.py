@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.pipeline_shared import (
     Command,
     carry,
@@ -22,7 +20,6 @@ from pgsluice.cli.pipeline_shared import (
 from pgsluice.cli.queue_shared import time
 from pgsluice.cli.verify import verify
 from pgsluice.spark.pipelines import config
-from pgsluice.spark.pipelines.archive import archive as run_archive
 
 
 class _Kinds(click.Group):
@@ -249,25 +246,28 @@ def changes(**options: Any) -> None:
     type=click.Choice(["archive", "queue"]),
     default="archive",
     show_default=True,
-    help="Which of its two tables.",
+    help="Which of its two tables. Only an archive is verified.",
 )
 @lake_option
-@dsn_option
-@json_option
-def archive(queue: str, table: str, lake: str, dsn: str | None, as_json: bool) -> None:
-    """Copy the rows that the Delta table does not hold yet, in one commit.
+@click.option(
+    "--export",
+    metavar="NAME",
+    help="The name of this copy. Default: the last part of the table's folder.",
+)
+@click.option(
+    "--drop",
+    is_flag=True,
+    help="Drop from the archive what all copies have verified in the lake.",
+)
+@every_option
+@run_options
+def archive(**options: Any) -> None:
+    """Copy the rows that the Delta table does not hold yet, in one commit, and verify them there.
 
-    Nothing is taken from the queue. Run again, it adds what has come since.
+    From its first run on, the archive keeps what is not verified in the table, whatever its retention: `pgsluice
+    queue exports` shows that, and ends it. Killed at any moment and run again, it goes on where it was.
     """
-    rows = run_archive(queue, lake, table=table, dsn=dsn)
-    if as_json:
-        click.echo(
-            json.dumps(
-                {"queue": queue, "table": table, "lake": str(Path(lake).absolute()), "rows": rows}
-            )
-        )
-    else:
-        click.echo(f"{rows} rows of the {table} of {queue} added to {lake}")
+    carry_kind("archive", **options)
 
 
 @run.command(short_help="Figures of queues into gold tables and a report.")

@@ -31,7 +31,7 @@ from typing import Any
 from pgsluice.errors import ConfigurationError
 
 # Each is a module of this package with one function of the same name.
-KINDS = ("analytics", "changes", "events", "ingest", "replay")
+KINDS = ("analytics", "archive", "changes", "events", "ingest", "replay")
 ALL = "all"
 _RESERVED = ("defaults", "spark", ALL)
 # Arguments of the functions that whoever runs them gives, not who configures them.
