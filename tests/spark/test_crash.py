@@ -32,10 +32,16 @@ DEADLINE_S = 300.0
 
 
 class Driver:
-    """The program `driver.py` and all the processes it started."""
+    """The program `driver.py`, or one that is called like it, and all the processes it started."""
 
     def __init__(
-        self, database: Database, folder: Path, moment: str, java_home: Path, offsets: str
+        self,
+        database: Database,
+        folder: Path,
+        moment: str,
+        java_home: Path,
+        offsets: str,
+        program: Path = DRIVER,
     ) -> None:
         self.folder = folder
         for mark in ("held", "ready"):
@@ -43,7 +49,7 @@ class Driver:
         with (folder / "driver.log").open("ab") as output:
             self.process = subprocess.Popen(
                 [
-                    sys.executable, str(DRIVER), str(folder / "lake"), str(folder / "checkpoint"),
+                    sys.executable, str(program), str(folder / "lake"), str(folder / "checkpoint"),
                     moment, str(folder), offsets,
                 ],
                 env={**os.environ, "PGSLUICE_DSN": database.url, "JAVA_HOME": str(java_home)},
@@ -83,10 +89,15 @@ class Driver:
 
 @contextmanager
 def driver(
-    database: Database, folder: Path, moment: str, java_home: Path, offsets: str
+    database: Database,
+    folder: Path,
+    moment: str,
+    java_home: Path,
+    offsets: str,
+    program: Path = DRIVER,
 ) -> Iterator[Driver]:
     """A driver that is killed in the end."""
-    running = Driver(database, folder, moment, java_home, offsets)
+    running = Driver(database, folder, moment, java_home, offsets, program)
     try:
         yield running
     finally:
