@@ -136,7 +136,10 @@ pipeline.add_command(verify)
 )
 @run_options
 def events(**options: Any) -> None:
-    """Stream an event log into a Delta table, each committed event once, whatever dies in between."""
+    """Stream an event log into a Delta table, each committed event once, whatever dies in between.
+
+    With --lake iceberg:CATALOGUE/NAMESPACE.TABLE into an Iceberg table of a catalogue that pyiceberg knows.
+    """
     carry_kind("events", **options)
 
 
