@@ -43,6 +43,7 @@ from bench.workloads import (
     share_send,
     share_wal,
     spark_latency,
+    spark_sink,
     spark_stream,
     worker_latency,
     worker_noop,
@@ -71,6 +72,7 @@ WORKLOADS = {
     "share_held": share_held,
     "spark_stream": spark_stream,
     "spark_latency": spark_latency,
+    "spark_sink": spark_sink,
     "worker_noop": worker_noop,
     "worker_latency": worker_latency,
 }
@@ -183,6 +185,7 @@ def run(
             folder / "data",
             options={"synchronous_commit": synchronous_commit},
             bin_dir=getattr(WORKLOADS[workload], "BIN_DIR", None),
+            tcp=getattr(WORKLOADS[workload], "TCP", False),
         )
         server.start()
         stack.callback(server.stop, "immediate")
