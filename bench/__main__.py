@@ -44,6 +44,7 @@ from bench.workloads import (
     share_wal,
     spark_current,
     spark_latency,
+    spark_sink,
     spark_stream,
     worker_latency,
     worker_noop,
@@ -73,6 +74,7 @@ WORKLOADS = {
     "spark_stream": spark_stream,
     "spark_current": spark_current,
     "spark_latency": spark_latency,
+    "spark_sink": spark_sink,
     "worker_noop": worker_noop,
     "worker_latency": worker_latency,
 }
@@ -185,6 +187,7 @@ def run(
             folder / "data",
             options={"synchronous_commit": synchronous_commit},
             bin_dir=getattr(WORKLOADS[workload], "BIN_DIR", None),
+            tcp=getattr(WORKLOADS[workload], "TCP", False),
         )
         server.start()
         stack.callback(server.stop, "immediate")
