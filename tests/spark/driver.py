@@ -1,10 +1,10 @@
 """A program of its own that streams an event log into the lake, and can be held at a moment.
 
-    python driver.py LAKE CHECKPOINT MOMENT FOLDER
+    python driver.py LAKE CHECKPOINT MOMENT FOLDER OFFSETS
 
 MOMENT is `before N` or `after N`: the driver stops for ever before or after the lake's commit of
 micro-batch N, and leaves the file FOLDER/held, so that it can be killed there. With `between` it leaves the
-file when its first micro-batch is done and the next is a day away. With `never` it runs until it is killed.
+file when its first micro-batch is done and the next is a day away. With `never` it runs until it is killed. OFFSETS is `ticks` or `snapshots`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pgsluice.spark.session import spark_session
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from support import wait_until
 
-LAKE, CHECKPOINT, MOMENT, FOLDER = sys.argv[1:]
+LAKE, CHECKPOINT, MOMENT, FOLDER, OFFSETS = sys.argv[1:]
 WHEN, _, NUMBER = MOMENT.partition(" ")
 
 
@@ -57,7 +57,9 @@ def main() -> None:
         CHECKPOINT,
         trigger_s=86_400 if WHEN == "between" else 0.1,
         max_rows_per_trigger=200,
-        spark=spark_session("pgsluice driver", conf=conf),
+        offsets=OFFSETS,
+        # A task that fails is tried again, as on a cluster.
+        spark=spark_session("pgsluice driver", master="local[2,4]", conf=conf),
     )
     stream.await_ready()
     Path(FOLDER, "ready").touch()

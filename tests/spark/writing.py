@@ -6,7 +6,7 @@ import random
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psycopg
 
@@ -19,10 +19,14 @@ def insert(connection: psycopg.Connection, data: str) -> None:
 
 
 class Writers:
-    """Threads that insert events: some transactions stay open for a while, some roll back."""
+    """Threads that insert events: some transactions stay open for a while, some roll back.
+
+    A server that goes away is waited for; what was not answered by then is `unknown`.
+    """
 
     def __init__(self, database: Database, *, count: int, seed: int) -> None:
         self.committed: list[str] = []
+        self.unknown: list[str] = []
         self._database = database
         self._stop = threading.Event()
         self._threads = [
@@ -37,20 +41,30 @@ class Writers:
         try:
             yield
         finally:
-            self._stop.set()
-            for thread in self._threads:
-                thread.join(30)
+            self.stop()
         assert self._failed == []
+
+    def stop(self) -> None:
+        """End soon; what is open is committed or not."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(30)
 
     def _write(self, seed: int) -> None:
         dice = random.Random(seed)
         try:
-            with self._database.connect(autocommit=False) as connection:
-                while not self._stop.is_set():
-                    self._transaction(connection, dice)
-                    self._stop.wait(dice.uniform(0, 0.1))
+            while not self._stop.is_set():
+                with suppress(psycopg.OperationalError):
+                    self._write_until_lost(dice)
+                self._stop.wait(0.1)
         except BaseException as error:
             self._failed.append(error)
+
+    def _write_until_lost(self, dice: random.Random) -> None:
+        with self._database.connect(autocommit=False) as connection:
+            while not self._stop.is_set():
+                self._transaction(connection, dice)
+                self._stop.wait(dice.uniform(0, 0.1))
 
     def _transaction(self, connection: psycopg.Connection, dice: random.Random) -> None:
         kept = [str(uuid.uuid4()) for _ in range(dice.randint(1, 4))]
@@ -62,9 +76,13 @@ class Writers:
             self._stop.wait(dice.uniform(0, 2))
         if dice.random() < 0.07:
             connection.rollback()
-        else:
+            return
+        try:
             connection.commit()
-            self.committed += kept
+        except psycopg.OperationalError:
+            self.unknown += kept
+            raise
+        self.committed += kept
 
     def _savepoint(self, connection: psycopg.Connection, dice: random.Random) -> list[str]:
         data = str(uuid.uuid4())
@@ -75,3 +93,34 @@ class Writers:
             return []
         connection.execute("release savepoint s")
         return [data]
+
+
+class NaiveReader:
+    """A thread that reads as many do: what has a higher number than the last one."""
+
+    def __init__(self, database: Database) -> None:
+        self.found: set[str] = set()
+        self._database = database
+        self._last_id = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            self._thread.join(30)
+
+    def _read(self) -> None:
+        while not self._stop.is_set():
+            with suppress(psycopg.OperationalError), self._database.connect() as connection:
+                while not self._stop.wait(0.05):
+                    for ev_id, data in connection.execute(
+                        "select ev_id, ev_data from pgq.event_1 where ev_id > %s order by ev_id",
+                        (self._last_id,),
+                    ):
+                        self.found.add(data)
+                        self._last_id = ev_id

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,42 +22,99 @@ from pgsluice.settings import Settings
 from pgsluice.spark.access import Access, private_file, scrub
 from pgsluice.spark.failure import told_by
 from pgsluice.spark.java import find_java
-from pgsluice.spark.offsets import Offset, starting
+from pgsluice.spark.offsets import Offset, Start, moment, starting
 from pgsluice.spark.session import require_extra
+from pgsluice.spark.shards import shard_accesses
+from pgsluice.spark.snapshots import Snapshot
 
 DSN = "postgresql://me:sesame@host/db"
 
 
-def test_an_offset_is_written_in_one_order_and_read_back():
-    offset = Offset("7/1", 12)
+@pytest.mark.parametrize(
+    ("tick", "keys"), [(12, ["log", "tick", "snapshot"]), (None, ["log", "snapshot"])]
+)
+def test_an_offset_is_written_in_one_order_and_read_back(tick: int | None, keys: list[str]):
+    offset = Offset("7/1", tick, Snapshot(5, 8, (5, 7)))
 
-    assert list(offset.to_dict().items()) == [("log", "7/1"), ("tick", 12)]
-    assert Offset.from_dict(offset.to_dict(), log="7/1", queue_name="log") == offset
+    assert list(offset.to_dict()) == keys
+    assert Offset.from_dict(offset.to_dict(), by_ticks=tick is not None) == offset
 
 
-@pytest.mark.parametrize("found", [{}, {"tick": 1}, {"log": "7/1", "tick": "x"}, {"seq": 4}])
+@pytest.mark.parametrize(
+    "found",
+    [{}, {"tick": 1}, {"log": "7/1", "tick": "x", "snapshot": "5:5:"}, {"seq": 4}]
+    + [{"log": "7/1", "snapshot": text} for text in ("", "5", "8:5:", "5:8:4", "5:8:8", "0:5:", 5)],
+)
 def test_what_is_no_offset_is_refused(found: dict):
     with pytest.raises(LogStateError, match="no offset of an event log"):
-        Offset.from_dict(found, log="7/1", queue_name="log")
+        Offset.from_dict(found, by_ticks=False)
 
 
-def test_an_offset_of_another_log_is_refused():
-    with pytest.raises(LogStateError, match=r"another event log 'log' \(7/1, now 7/2\)"):
-        Offset.from_dict({"log": "7/1", "tick": 1}, log="7/2", queue_name="log")
+def test_an_offset_of_the_other_kind_is_refused():
+    with pytest.raises(LogStateError, match="was written with the option offsets=snapshots"):
+        Offset.from_dict({"log": "7/1", "snapshot": "5:5:"}, by_ticks=True)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("earliest", "earliest"), ("Latest", "latest"), ('{"tick": 12}', "12")],
+    [
+        ("earliest", Start(word="earliest")),
+        ("Latest", Start(word="latest")),
+        ("committed", Start(word="committed")),
+        ('{"tick": 12}', Start(tick=12)),
+        ('{"log": "7/1", "tick": 12, "snapshot": "5:5:"}', Start(tick=12, log="7/1")),
+        ('{"snapshot": "5:8:7"}', Start(snapshot=Snapshot(7, 8, (7,)))),
+    ],
 )
-def test_a_start_is_a_word_or_a_tick(text: str, expected: str):
+def test_a_start_is_a_word_a_tick_or_a_snapshot(text: str, expected: Start):
     assert starting(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "now", "12", "[]", "{}", '{"tick": "1"}', '{"tick": true}'])
+@pytest.mark.parametrize(
+    "text", ["", "now", "12", "[]", "{}", '{"tick": "1"}', '{"tick": true}', '{"snapshot": "x"}']
+)
 def test_another_start_is_refused(text: str):
-    with pytest.raises(ConfigurationError, match="use earliest, latest or"):
+    with pytest.raises(ConfigurationError, match="^startingOffsets"):
         starting(text)
+
+
+def test_a_moment_is_in_milliseconds_or_iso():
+    expected = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+    assert moment("startingTimestamp", "1769860800000") == expected
+    assert moment("startingTimestamp", "2026-01-31T13:00:00+01:00") == expected
+    for text in ("2026-01-31T12:00:00", "yesterday", "9" * 30):
+        with pytest.raises(ConfigurationError, match="startingTimestamp is"):
+            moment("startingTimestamp", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{}",
+        "eu",
+        '{"eu": "postgresql://h/d"}',
+        '{"": {"dsnEnv": "X"}}',
+        '{"eu": {"dsnEnv": "X", "dsnFile": "/y"}}',
+        '{"eu": {"dsn": "postgresql://me:sesame@h/d", "log": "x"}}',
+    ],
+)
+def test_shards_that_cannot_be_read_are_not_quoted(text: str):
+    with pytest.raises(ConfigurationError, match="shards cannot be read") as caught:
+        shard_accesses({"shards": text})
+    assert "sesame" not in str(caught.value)
+
+
+def test_shards_come_in_the_order_of_their_names_and_instead_of_a_dsn():
+    shards = '{"us": {"dsnEnv": "US"}, "eu": {"dsnFile": "/eu"}}'
+
+    assert list(shard_accesses({"shards": shards}).items()) == [
+        ("eu", Access(dsn_file="/eu")),
+        ("us", Access(dsn_env="US")),
+    ]
+    with pytest.raises(ConfigurationError, match="put them into shards"):
+        shard_accesses({"shards": shards, "dsnEnv": "X"})
 
 
 def test_a_dsn_with_a_password_is_refused_as_an_option_and_not_quoted():
@@ -70,9 +129,8 @@ def test_a_dsn_that_cannot_be_parsed_is_not_quoted():
     assert "ses" not in str(caught.value)
 
 
-def test_a_file_carries_a_dsn(tmp_path: Path):
-    path = private_file(DSN)
-    try:
+def test_a_file_carries_a_dsn():
+    with private_file(DSN) as path:
         access = Access.from_options(Access(dsn_file=str(path)).options())
         assert path.stat().st_mode & 0o777 == 0o600
         assert access.conninfo() == DSN
@@ -80,10 +138,35 @@ def test_a_file_carries_a_dsn(tmp_path: Path):
         path.chmod(0o644)
         with pytest.raises(ConfigurationError, match="can be read by others"):
             access.conninfo()
-    finally:
-        path.unlink()
     with pytest.raises(ConfigurationError, match="cannot be read"):
         access.conninfo()
+
+
+def test_the_file_of_a_killed_process_goes_with_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    program = (
+        "import time\nfrom pgsluice.spark.access import private_file\n"
+        f"with private_file({DSN!r}) as path:\n    print(path, flush=True)\n    time.sleep(300)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert child.stdout is not None
+        theirs = Path(child.stdout.readline().strip())
+        with private_file(DSN):
+            assert theirs.read_text() == DSN  # it lives
+        child.kill()
+    assert theirs.exists()
+
+    with private_file(DSN) as ours, private_file(DSN) as another:
+        assert sorted(tmp_path.iterdir()) == sorted([ours, another])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_variable_carries_a_dsn(monkeypatch: pytest.MonkeyPatch):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pgsluice.cli.pipeline_shared import (
+    Command,
     carry,
     carry_kind,
     every_option,
     lake_option,
     run_options,
+    target_options,
 )
+from pgsluice.cli.queue_shared import time
 from pgsluice.cli.verify import verify
 from pgsluice.spark.pipelines import config
 
@@ -35,6 +39,55 @@ class _Kinds(click.Group):
                 "of a file give it with --config FILE"
             )
         return args[0], _sections, args  # the word is the first of the sections
+
+
+_STREAM_OPTIONS = (
+    click.option(
+        "--max-rows",
+        "max_rows_per_trigger",
+        type=click.IntRange(min=1),
+        default=200_000,
+        show_default=True,
+        help="About the most events in one commit of the lake.",
+    ),
+    click.option(
+        "--trigger-s",
+        type=click.FloatRange(min=0),
+        default=1.0,
+        show_default=True,
+        help="How often to look for new events, seconds.",
+    ),
+    click.option(
+        "--starting",
+        default="earliest",
+        show_default=True,
+        metavar="WHERE",
+        help='Where the first run begins: earliest, latest, committed or {"tick": 12}.',
+    ),
+    click.option(
+        "--consumer",
+        metavar="NAME",
+        help="The consumer that holds the log for this stream. Default: made from the table's folder.",
+    ),
+)
+
+
+def _stream_options(command: Command) -> Command:
+    for option in reversed(_STREAM_OPTIONS):
+        command = option(command)
+    return run_options(command)
+
+
+def _counts(
+    _context: click.Context, _option: click.Parameter, values: Sequence[str]
+) -> dict[str, int]:
+    counts = {}
+    for value in values:
+        table, sign, count = value.rpartition("=")
+        if not sign or not count.isdecimal():
+            raise click.BadParameter(f"{value!r} is no table and number; write schema.table=64")
+        counts[table] = int(count)
+    return counts
 
 
 @click.group()
@@ -93,6 +146,16 @@ def _sections(names: tuple[str, ...], file: Path, **how: Any) -> None:
 pipeline.add_command(verify)
 
 
+def _by_name(
+    _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str] | None:
+    """The values of NAME=VALUE by name; None when there are none."""
+    found = dict(text.partition("=")[::2] for text in given)
+    if not all(found) or not all(found.values()) or len(found) < len(given):
+        raise click.BadParameter("use NAME=DSN, each name once")
+    return found or None
+
+
 @run.command(short_help="Stream an event log into a Delta table.")
 @click.option("--log", required=True, metavar="NAME", help="The event log.")
 @lake_option
@@ -103,36 +166,77 @@ pipeline.add_command(verify)
     help="Spark's notes on how far it is. It belongs to the table: keep both, or neither.",
 )
 @click.option(
-    "--max-rows",
-    "max_rows_per_trigger",
-    type=click.IntRange(min=1),
-    default=200_000,
+    "--offsets",
+    type=click.Choice(["ticks", "snapshots"]),
+    default="ticks",
     show_default=True,
-    help="About the most events in one commit of the lake.",
+    help="Where a commit of the lake may end: at ticks of the log, or between any two transactions.",
 )
 @click.option(
-    "--trigger-s",
-    type=click.FloatRange(min=0),
-    default=1.0,
-    show_default=True,
-    help="How often to look for new events, seconds.",
+    "--shard",
+    "shards",
+    multiple=True,
+    metavar="NAME=DSN",
+    callback=_by_name,
+    help="A database with a log of this name, and what the table calls it; once for each, instead of --dsn.",
 )
-@click.option(
-    "--starting",
-    default="earliest",
-    show_default=True,
-    metavar="WHERE",
-    help='Where the first run begins: earliest, latest or {"tick": 12}.',
-)
-@click.option(
-    "--consumer",
-    metavar="NAME",
-    help="The consumer that holds the log for this stream. Default: made from the table's folder.",
-)
-@run_options
+@_stream_options
 def events(**options: Any) -> None:
     """Stream an event log into a Delta table, each committed event once, whatever dies in between."""
     carry_kind("events", **options)
+
+
+@run.command(short_help="Keep the current state of captured tables in the lake.")
+@click.option("--log", required=True, metavar="NAME", help="The event log that has the changes.")
+@click.option(
+    "--lake",
+    required=True,
+    metavar="DIR",
+    help="The folder of all tables: events, and current/schema.table for each.",
+)
+@click.option(
+    "--checkpoint",
+    required=True,
+    metavar="DIR",
+    help="Spark's notes on how far it is. It belongs to the lake: keep both, or neither.",
+)
+@click.option(
+    "--snapshots",
+    multiple=True,
+    metavar="TABLE",
+    help="A captured table whose rows of before are wanted too; may be repeated.",
+)
+@click.option(
+    "--tables",
+    multiple=True,
+    metavar="SCHEMA.TABLE",
+    help="Only this table gets a current state; may be repeated.",
+)
+@click.option(
+    "--buckets",
+    multiple=True,
+    callback=_counts,
+    metavar="SCHEMA.TABLE=N",
+    help="Let Spark's executors apply the changes of this table, in so many parts; may be repeated.",
+)
+@click.option(
+    "--text-columns",
+    multiple=True,
+    metavar="SCHEMA.TABLE.COLUMN",
+    help="A column that is text in the lake; may be repeated.",
+)
+@click.option(
+    "--deleted-kept-h",
+    type=click.FloatRange(min=0),
+    default=168.0,
+    show_default=True,
+    help="For how many hours at least a deleted row leaves a trace.",
+)
+@_stream_options
+def changes(**options: Any) -> None:
+    """Stream captured changes into the lake: each event once, and what every table is now."""
+    # None given is not the same as none wanted.
+    carry_kind("changes", **{**options, "tables": options["tables"] or None})
 
 
 @run.command(short_help="Copy an archive, or a queue, into a Delta table.")
@@ -164,3 +268,123 @@ def archive(**options: Any) -> None:
     queue exports` shows that, and ends it. Killed at any moment and run again, it goes on where it was.
     """
     carry_kind("archive", **options)
+
+
+@run.command(short_help="Figures of queues into gold tables and a report.")
+@click.option(
+    "--queue",
+    multiple=True,
+    metavar="NAME",
+    help="A work queue, once for each. Default: all.",
+)
+@click.option(
+    "--lake",
+    metavar="DIR",
+    help="A folder with the archive of each queue in a folder of its name; for one queue the table itself. "
+    "Default: only what PostgreSQL still has.",
+)
+@click.option(
+    "--gold", required=True, metavar="DIR", help="The folder of the tables, and of report.html."
+)
+@click.option(
+    "--window-s",
+    type=click.IntRange(min=1),
+    default=600,
+    show_default=True,
+    help="The length of a window, seconds.",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Windows that begin before it stay as they are, and the figures for all of the time: 2026-01-31T10:00Z.",
+)
+@click.option("--report/--no-report", default=True, help="Write report.html, with plots.")
+@every_option
+@run_options
+def analytics(**options: Any) -> None:
+    """Count and measure what became of the messages of queues, per window of time.
+
+    Latency, throughput, retries, dead letters and what waits, from the lake, the live archives and the queues. The
+    tables are queue_windows, queue_totals and queue_attempts. The report needs pip install 'pgsluice[report]'.
+    """
+    carry_kind("analytics", **options)
+
+
+@run.command(short_help="Add the rows of files to a queue or a log.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@target_options
+@click.option(
+    "--ev-type",
+    default="ingest",
+    show_default=True,
+    metavar="TYPE",
+    help="With --log: the type of the events.",
+)
+@click.option(
+    "--rejects",
+    metavar="DIR",
+    help="Where rows go that cannot be added, in FILE.rejects with line and reason.  [default: beside FILE]",
+)
+@click.option(
+    "--batch-rows",
+    type=click.IntRange(min=1),
+    default=5000,
+    show_default=True,
+    help="The most rows in one transaction.",
+)
+@every_option
+@run_options
+def ingest(**options: Any) -> None:
+    """Add the rows of files to a work queue or to an event log, each once, however often it is run.
+
+    FILE is a file, a folder, or a pattern in quotes: JSON lines (.jsonl, .ndjson) and CSV, each also with .gz,
+    and Parquet. A file may grow at its end; one that has changed otherwise is named and left alone. Needs
+    neither Spark nor Java.
+    """
+    carry_kind("ingest", **options)
+
+
+@run.command(short_help="Add rows of a Delta table to a queue or a log.")
+@click.option("--lake", required=True, metavar="DIR", help="The Delta table's folder.")
+@click.option(
+    "--name",
+    required=True,
+    help="What this replay is called: each row is added once for each name. Another selection needs another.",
+)
+@target_options
+@click.option(
+    "--ev-type",
+    default="replay",
+    show_default=True,
+    metavar="TYPE",
+    help="For messages into a log: the type of the events.",
+)
+@click.option("--id-from", type=int, metavar="ID", help="Only from this msg_id or ev_id on.")
+@click.option("--id-to", type=int, metavar="ID", help="Only up to this one.")
+@click.option("--since", type=time, metavar="TIME", help="Only what was sent from this time on.")
+@click.option("--until", type=time, metavar="TIME", help="Only what was sent before this time.")
+@click.option(
+    "--where",
+    metavar="SQL",
+    help="Only rows for which this is true, in Spark's SQL: \"message like '%refund%'\".",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    help="The most rows a second.  [default: as fast as it goes]",
+)
+@click.option(
+    "--batch-rows",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="The most rows in one transaction.",
+)
+@run_options
+def replay(**options: Any) -> None:
+    """Add rows of a Delta table to a work queue or to an event log, in the order of their ids.
+
+    The table is one that `archive` or `events` has written; its rows are taken as they are when the replay first
+    starts. Run again, it goes on where it was, and adds nothing once it is done.
+    """
+    carry_kind("replay", **options)

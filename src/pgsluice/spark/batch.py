@@ -47,7 +47,8 @@ from pgsluice.spark.arrow_io import QueryPartition, Reading, read_batches
 from pgsluice.spark.filters import condition_of
 from pgsluice.spark.options import PARTITIONS_DEFAULT, truth, whole_number
 from pgsluice.spark.schemas import arrow_schema, struct
-from pgsluice.spark.stream import LOG_SCHEMA, SLICE_EVENTS_MIN
+from pgsluice.spark.shards import SLICE_EVENTS_MIN
+from pgsluice.spark.stream import log_schema
 
 QUEUE_SCHEMA = struct(
     msg_id="long",
@@ -107,7 +108,7 @@ def schema_of(options: Mapping[str, str]) -> StructType:
     Raises:
         ConfigurationError: `table` is none of its values.
     """
-    return LOG_SCHEMA if options.get("log") else _TABLES[_table(options)]
+    return log_schema(options) if options.get("log") else _TABLES[_table(options)]
 
 
 def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
@@ -120,6 +121,10 @@ def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
         raise ConfigurationError(
             "spark.read with format pgsluice reads a queue or an event log: give the option queue or the "
             "option log, its name"
+        )
+    if options.get("shards"):
+        raise ConfigurationError(
+            "the option shards is for spark.readStream; read the databases one by one, and union them"
         )
     kind = QueueReader if options.get("queue") else LogReader
     chosen = kind(options, schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from pgsluice.errors import ConfigurationError
@@ -33,6 +34,23 @@ def truth(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     if text not in ("true", "false"):
         raise ConfigurationError(f"{name} is {text!r}; use true or false")
     return text == "true"
+
+
+def duration_s(options: Mapping[str, str], name: str, default: float) -> float:
+    """Read an option that is a duration such as `500ms`, `30s`, `15m` or `2h`, in seconds.
+
+    Raises:
+        ConfigurationError: It is not.
+    """
+    text = options.get(name)
+    if not text:
+        return default
+    match = re.fullmatch(r"(\d+) ?(ms|s|m|h)", text, re.ASCII)
+    if match is None:
+        raise ConfigurationError(
+            f"{name} is {text!r}; use a duration such as 500ms, 30s, 15m or 2h"
+        )
+    return int(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[match[2]]
 
 
 def whole_number_or_zero(options: Mapping[str, str], name: str) -> int | None:

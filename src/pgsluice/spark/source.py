@@ -7,18 +7,24 @@ the rule of `pgsluice.connection`; `numPartitions` is the most queries to run at
 |---|---|---|
 | `spark.read` | `queue` or `log` | see `batch` |
 | `spark.readStream` | `log` | see `stream` |
+| `spark.readStream` | `queue` | see `claim_stream` |
+| `write`, `writeStream` | `queue` or `log` | see `sink` |
 
 `.schema("msg_id bigint, message string")` reads these columns and no others.
 """
 
 from __future__ import annotations
 
+from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark import batch
 from pgsluice.spark.access import Access
+from pgsluice.spark.claim_stream import ClaimStreamReader
+from pgsluice.spark.low_latency import LowLatencyReader
+from pgsluice.spark.options import truth
 from pgsluice.spark.sink import RowBatchWriter, RowStreamWriter, refuse_overwrite
 from pgsluice.spark.stream import LogStreamReader
 
@@ -39,10 +45,21 @@ class PgsluiceSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if self.options.get("log"):
+            if truth(self.options, "lowLatency", default=False):
+                # Then Spark asks for simpleStreamReader.
+                raise PySparkNotImplementedError(
+                    errorClass="NOT_IMPLEMENTED", messageParameters={"feature": "streamReader"}
+                )
             return LogStreamReader(self.options, schema)
+        if self.options.get("queue"):
+            return ClaimStreamReader(self.options, schema)
         raise ConfigurationError(
-            "spark.readStream with format pgsluice reads an event log: give the option log, its name"
+            "spark.readStream with format pgsluice reads an event log or a work queue: give the option log or "
+            "queue, its name"
         )
+
+    def simpleStreamReader(self, schema: StructType) -> LowLatencyReader:
+        return LowLatencyReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> RowBatchWriter:
         refuse_overwrite(overwrite)

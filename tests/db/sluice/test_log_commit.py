@@ -70,3 +70,19 @@ def test_a_keeper_that_commits_what_its_lake_holds_is_waited_for_until_it_does(
     assert held == [("kept", "not yet read by lake")] * 2
     assert events == 43
     assert "reclaimed" in [action for action, _ in rotate() + rotate()]
+
+
+def test_a_snapshot_moves_it_to_the_last_tick_that_it_covers(log: psycopg.Connection):
+    log.execute("select sluice.log_start(%s, 'c', 'earliest')", (LOG,))
+    log.execute("select pgq.insert_event(%s, 't', 'd')", (LOG,))
+    for snapshot, expected in [
+        ("(select tick_snapshot from pgq.tick where tick_id = 3)", (True, 3)),
+        ("(select tick_snapshot from pgq.tick where tick_id = 2)", (False, 3)),
+        ("pg_current_snapshot()", (True, 5)),
+        ("pg_current_snapshot()", (False, 5)),
+    ]:
+        (moved,) = log.execute(f"select sluice.log_commit('log', 'c', {snapshot})").fetchone()
+        assert (moved, position(log)[0]) == expected
+    assert log.execute(
+        "select sluice.log_commit('log', 'none', pg_current_snapshot())"
+    ).fetchone() == (False,)

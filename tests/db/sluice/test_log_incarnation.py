@@ -21,6 +21,16 @@ def test_a_log_made_again_is_another_log(log: psycopg.Connection):
     assert incarnation() != before
 
 
+def test_with_its_timeline_it_begins_with_what_it_is_without(log: psycopg.Connection):
+    plain, same, timed = log.execute(
+        "select sluice.log_incarnation('log'), sluice.log_incarnation('log', false), "
+        "sluice.log_incarnation('log', true)"
+    ).fetchone()
+
+    assert same == plain
+    assert timed == f"{plain}/00000001"
+
+
 def test_an_unknown_log_is_named(connection: psycopg.Connection):
     with pytest.raises(psycopg.DatabaseError, match="event log 'none' does not exist") as caught:
         connection.execute("select sluice.log_incarnation('none')")

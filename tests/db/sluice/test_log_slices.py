@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from itertools import combinations
 
 import psycopg
 import pytest
+
+from support_snapshots import play, play_into
 
 LOG = "log"
 
@@ -32,50 +33,12 @@ def read(connection: psycopg.Connection, queries: list[str]) -> list[int]:
     return sorted(ev_id for query in queries for (ev_id,) in connection.execute(query.encode()))
 
 
-def play(seed: int) -> tuple[list[str], list[int]]:
-    """Begin and end transactions in a random order, tick in between.
-
-    Returns:
-        The ticks' snapshots in order, and the ids of all transactions.
-    """
-    dice = random.Random(seed)
-    following = 1000
-    running: list[int] = []
-    snapshots = []
-    for _ in range(120):
-        action = dice.choices(("begin", "end", "tick"), (5, 4, 1))[0]
-        if action == "begin":
-            running.append(following)
-            following += dice.choice((1, 1, 1, 2, 7))
-        elif action == "end" and running:
-            running.remove(dice.choice(running))
-        elif action == "tick":
-            snapshots.append(
-                f"{min(running, default=following)}:{following}:{','.join(map(str, sorted(running)))}"
-            )
-    return snapshots, list(range(1000, following))
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_slices_hold_what_the_second_tick_sees_and_the_first_does_not(
     connection: psycopg.Connection, seed: int
 ):
     snapshots, xids = play(seed)
-    connection.execute("select pgq.create_queue(%s)", (LOG,))
-    connection.execute("delete from pgq.tick")
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "insert into pgq.event_1_0 (ev_id, ev_time, ev_txid) values (%s, now(), %s::text::xid8)",
-            [(xid, xid) for xid in xids],
-        )
-        cursor.executemany(
-            "insert into pgq.tick_1_0 (tick_queue, tick_id, tick_snapshot, tick_event_seq) "
-            "values (1, %s, %s, %s)",
-            [(tick, snapshot, 1000 * tick) for tick, snapshot in enumerate(snapshots, 1)],
-        )
-
-    # A tick that was never numbered is not looked for.
-    connection.execute("select setval('pgq.event_1_tick_seq', %s)", (len(snapshots),))
+    play_into(connection, snapshots, xids)
 
     for first, last in combinations(range(1, len(snapshots) + 1), 2):
         expected = [

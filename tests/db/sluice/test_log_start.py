@@ -36,6 +36,19 @@ def test_latest_stays_where_it_was_asked_first(log: psycopg.Connection):
     assert start(log, "latest") == 6
 
 
+def test_committed_is_where_the_consumer_stands(log: psycopg.Connection):
+    start(log, "3", "c")
+
+    assert start(log, "committed", "c") == 3
+
+
+def test_committed_needs_a_consumer_that_is_registered(log: psycopg.Connection):
+    with pytest.raises(psycopg.DatabaseError, match="Not subscriber to queue: log/c") as caught:
+        start(log, "committed", "c")
+    assert caught.value.sqlstate == "PQ002"
+    assert log.execute("select count(*) from pgq.subscription").fetchone() == (0,)
+
+
 def test_a_tick_can_be_named(log: psycopg.Connection):
     assert start(log, "3", "c") == 3
     assert position(log) == (3, None)

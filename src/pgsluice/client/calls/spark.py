@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import LiteralString
 
 from pgsluice.client.calls.call import Call, column, scalar
@@ -16,17 +17,53 @@ from pgsluice.errors import ArgumentError
 _SNAPSHOT_NAME = re.compile(r"[0-9A-Fa-f-]+")
 
 
-def log_incarnation(queue_name: str) -> Call[str]:
-    """What tells this event log from another of the same name, here or in another cluster."""
-    return Call("select sluice.log_incarnation(%s::text)", (queue_name,), scalar)
-
-
-def log_start(queue_name: str, consumer_name: str | None, starting: str) -> Call[int]:
-    """Find the tick to start at (`earliest`, `latest` or a number); register the consumer there."""
+def log_commit(queue_name: str, consumer_name: str, tick_id: int) -> Call[bool]:
+    """Move a consumer's position forward."""
     return Call(
-        "select sluice.log_start(%s::text, %s::text, %s::text)",
-        (queue_name, consumer_name, starting),
+        "select sluice.log_commit(%s::text, %s::text, %s::bigint)",
+        (queue_name, consumer_name, tick_id),
         scalar,
+    )
+
+
+def log_commit_snapshot(queue_name: str, consumer_name: str, snapshot: str) -> Call[bool]:
+    """Move a consumer's position forward to the last tick that a snapshot covers."""
+    return Call(
+        "select sluice.log_commit(%s::text, %s::text, %s::pg_snapshot)",
+        (queue_name, consumer_name, snapshot),
+        scalar,
+    )
+
+
+def log_count(queue_name: str, after: str, upto: str | None, at_most: int) -> Call[int]:
+    """Count events between two snapshots, the later one now when None, up to `at_most`."""
+    return Call(
+        "select sluice.log_count("
+        "%s::text, %s::pg_snapshot, coalesce(%s::pg_snapshot, pg_current_snapshot()), %s::bigint)",
+        (queue_name, after, upto, at_most),
+        scalar,
+    )
+
+
+def log_cut(
+    queue_name: str, after: str, max_events: int | None, upto: str | None
+) -> Call[tuple[str, int | None]]:
+    """Find where a read of about `max_events` by snapshots ends.
+
+    Args:
+        queue_name: An existing log.
+        after: The snapshot to go on from.
+        max_events: About the most events; all of them when None.
+        upto: The latest snapshot to end at; now when None.
+
+    Returns:
+        The snapshot, and the transaction to cut it at; None when nothing is new.
+    """
+    return Call(
+        "select s.upto::text, sluice.log_cut(%s::text, %s::pg_snapshot, s.upto, %s::bigint) "
+        "from coalesce(%s::pg_snapshot, pg_current_snapshot()) as s (upto)",
+        (queue_name, after, max_events, upto),
+        lambda rows: (str(rows[0][0]), rows[0][1]),
     )
 
 
@@ -39,14 +76,29 @@ def log_end(queue_name: str, from_tick: int, max_events: int, last_tick: int | N
     )
 
 
+def log_incarnation(queue_name: str, *, with_timeline: bool = False) -> Call[str]:
+    """What tells this event log from another of the same name, here or in another cluster.
+
+    With the timeline, also from itself before its server was promoted or restored to an earlier moment.
+    """
+    return Call(
+        "select sluice.log_incarnation(%s::text, %s::boolean)", (queue_name, with_timeline), scalar
+    )
+
+
+def log_keeps(queue_name: str, after: str) -> Call[bool]:
+    """Whether a log still has all the events that this snapshot does not see."""
+    return Call("select sluice.log_keeps(%s::text, %s::pg_snapshot)", (queue_name, after), scalar)
+
+
 def log_newest(queue_name: str) -> Call[int]:
     """Find the newest tick."""
     return Call("select sluice.log_end(%s::text, null, null, null)", (queue_name,), scalar)
 
 
-def log_tick(queue_name: str) -> Call[int]:
-    """Tick now if anything is new; the newest tick covers all that was committed before."""
-    return Call("select sluice.log_tick(%s::text)", (queue_name,), scalar)
+def log_now() -> Call[str]:
+    """The snapshot that sees all that is committed now."""
+    return Call("select pg_current_snapshot()::text", (), scalar)
 
 
 def log_slices(
@@ -67,12 +119,50 @@ def log_slices(
     )
 
 
-def log_commit(queue_name: str, consumer_name: str, tick_id: int) -> Call[bool]:
-    """Move a consumer's position forward."""
+def log_snapshot(queue_name: str, tick_id: int) -> Call[str | None]:
+    """What a tick sees; None when the events after it may be gone."""
     return Call(
-        "select sluice.log_commit(%s::text, %s::text, %s::bigint)",
-        (queue_name, consumer_name, tick_id),
+        "select sluice.log_snapshot(%s::text, %s::bigint)::text", (queue_name, tick_id), scalar
+    )
+
+
+def log_snapshot_slices(
+    queue_name: str,
+    after: str,
+    upto: str,
+    *,
+    slice_count: int,
+    slice_events_min: int,
+    columns: Sequence[str],
+) -> Call[list[str]]:
+    """Compose the queries for the events that one snapshot sees and an earlier one does not."""
+    return Call(
+        "select s.query from sluice.log_slices("
+        "%s::text, %s::pg_snapshot, %s::pg_snapshot, %s::integer, %s::bigint, %s::text[]) as s "
+        "order by s.slice",
+        (queue_name, after, upto, slice_count, slice_events_min, list(columns)),
+        column,
+    )
+
+
+def log_start(queue_name: str, consumer_name: str | None, starting: str) -> Call[int]:
+    """Find the tick to start at (`earliest`, `latest`, `committed` or a number); register the consumer there."""
+    return Call(
+        "select sluice.log_start(%s::text, %s::text, %s::text)",
+        (queue_name, consumer_name, starting),
         scalar,
+    )
+
+
+def log_tick(queue_name: str) -> Call[int]:
+    """Tick now if anything is new; the newest tick covers all that was committed before."""
+    return Call("select sluice.log_tick(%s::text)", (queue_name,), scalar)
+
+
+def log_tick_at(queue_name: str, moment: datetime) -> Call[int]:
+    """Find the last tick at or before a moment, or the oldest that is kept."""
+    return Call(
+        "select sluice.log_tick_at(%s::text, %s::timestamptz)", (queue_name, moment), scalar
     )
 
 
@@ -86,6 +176,28 @@ def queue_slices(
         (queue_name, relation, slice_count, list(columns)),
         column,
         queue_name,
+    )
+
+
+def column_types(table_name: str) -> Call[dict[str, str]]:
+    """Find the types of a table's columns, by name, as `format_type` writes them; none when there is no such table.
+
+    Args:
+        table_name: `schema.table`, unquoted, as events name it. Of a domain it is the type below that counts.
+    """
+    return Call(
+        "select a.attname::text, format_type("
+        "coalesce(nullif(t.typbasetype, 0), a.atttypid), "
+        "case when t.typtype = 'd' then t.typtypmod else a.atttypmod end) "
+        "from pg_catalog.pg_attribute as a "
+        "join pg_catalog.pg_type as t on t.oid = a.atttypid "
+        "join pg_catalog.pg_class as c on c.oid = a.attrelid "
+        "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace "
+        "where n.nspname || '.' || c.relname = %s::text and c.relkind in ('r', 'p') "
+        "and a.attnum > 0 and not a.attisdropped "
+        "order by a.attnum",
+        (table_name,),
+        dict,
     )
 
 

@@ -9,14 +9,14 @@ events("orders", "/lake/orders", "/lake/orders.checkpoint", once=True)  # what i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pgsluice.client.calls import spark as calls
 from pgsluice.errors import LogStateError
-from pgsluice.spark.access import Access, driver_connection, run
+from pgsluice.spark.offsets import Offset
 from pgsluice.spark.patience import patiently
 from pgsluice.spark.pipelines.places import (
     access_for,
@@ -27,6 +27,7 @@ from pgsluice.spark.pipelines.places import (
 )
 from pgsluice.spark.running import Progress, RunningStream
 from pgsluice.spark.session import require_extra
+from pgsluice.spark.shards import LogShard, decode, encode, open_shards
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,39 +47,47 @@ class EventStream(RunningStream):
         log: str,
         lake: Path,
         consumer: str,
-        access: Access,
+        shards: Mapping[str, LogShard],
         cleanup: ExitStack,
     ) -> None:
         self.log = log
         self.lake = lake
         self.consumer = consumer
-        self._access = access
+        self._shards = shards
+        for shard in shards.values():
+            cleanup.callback(shard.close)
         super().__init__(
             writer, what=f"the stream of event log {log!r}", cleanup=cleanup, target=str(lake)
         )
 
     @property
     def tick(self) -> int | None:
-        """The lake holds everything up to this tick; None before the first answer of Spark."""
+        """The lake holds everything up to this tick; None before the first answer of Spark.
+
+        There is none with offsets=snapshots; of several shards `offset` has one for each.
+        """
         offset = self.offset()
-        return None if offset is None else offset["tick"]
+        return None if offset is None else offset.get("tick")
 
     def catch_up(self, *, deadline_s: float = 120.0) -> Progress:
         """Wait until everything committed before this call is in the lake.
 
         Raises:
-            PrivilegeError: The role may not tick the log.
+            PrivilegeError: Offsets are ticks, and the role may not tick the log.
             SluiceError: The stream failed or ended, or did not get there in time.
         """
         if self.has_ended():
             raise LogStateError(f"{self.what} has ended; start it again")
-        wanted = self._ask(calls.log_tick(self.log))
+        wanted = {name: shard.now() for name, shard in self._shards.items()}
 
         def arrived() -> bool:
-            tick = self.tick
-            return tick is not None and tick >= wanted
+            offsets = self._offsets()
+            return all(
+                name in offsets and self._shards[name].has_reached(offsets[name], offset)
+                for name, offset in wanted.items()
+            )
 
-        self.wait_until(arrived, f"did not reach tick {wanted}", deadline_s=deadline_s)
+        self.wait_until(arrived, f"did not reach {encode(wanted)}", deadline_s=deadline_s)
         return self.progress()
 
     def settle(self) -> None:
@@ -86,13 +95,14 @@ class EventStream(RunningStream):
 
         Spark tells it of a micro-batch only when the next one is planned.
         """
-        tick = self.tick
-        if tick is not None:
-            self._ask(calls.log_commit(self.log, self.consumer, tick))
+        for name, offset in self._offsets().items():
+            self._shards[name].commit(offset)
+        for shard in self._shards.values():
+            shard.close()
 
-    def _ask(self, call: Any) -> Any:
-        with driver_connection(self._access, autocommit=True) as database:
-            return run(database, call, self._access.conninfo())
+    def _offsets(self) -> dict[str, Offset]:
+        offset = self.offset()
+        return {} if offset is None else decode(offset, self._shards)
 
 
 def events(
@@ -101,9 +111,11 @@ def events(
     checkpoint: str | Path,
     *,
     dsn: str | None = None,
+    shards: Mapping[str, str] | None = None,
     consumer: str | None = None,
     once: bool = False,
     starting: str = "earliest",
+    offsets: str = "ticks",
     max_rows_per_trigger: int = 200_000,
     trigger_s: float = 1.0,
     partitions: int | None = None,
@@ -118,11 +130,16 @@ def events(
         checkpoint: A folder for Spark's notes on how far it is. Table and checkpoint belong together.
         dsn: Where to connect; by the rule of `pgsluice.connection` when None. A password in it goes to
             Spark's workers through a file in the temporary folder that only this user can read,
-            deleted when the stream or the program ends; after a kill -9 it stays there.
+            deleted when the stream or the program ends; after a kill -9 it stays there. On a cluster give
+            `env:NAME` or `file:PATH`: a variable or a file that every machine has.
+        shards: Several databases instead, whatever `dsn` is, each with a log of this name: what to call it in the
+            table's column `shard`, and where to connect.
         consumer: The name under which the log keeps what the stream has not read; made from the
             table's folder when None. Unregister it when the pipeline is given up.
         once: Read what is there now and return when it is in the lake; otherwise return at once.
-        starting: Where the first run begins: `earliest`, `latest` or `{"tick": 12}`.
+        starting: Where the first run begins: `earliest`, `latest`, `committed`, `{"tick": 12}` or
+            `{"snapshot": "1005:1008:1005"}`.
+        offsets: `ticks`, or `snapshots`, which divide a backlog as finely as asked and wait for no tick.
         max_rows_per_trigger: About the most events in one micro-batch, 1 or more.
         trigger_s: How often to look for new events, seconds; 0 for as often as possible.
         partitions: The most tasks that read at the same time; Spark's parallelism when None.
@@ -139,25 +156,27 @@ def events(
         SluiceError: Anything else that stopped the stream.
     """
     require_extra()
-    from pgsluice.spark.stream import LOG_SCHEMA
+    from pgsluice.spark.stream import log_schema
 
     table_folder, notes = folder(lake, "lake"), folder(checkpoint, "checkpoint")
     name = consumer or consumer_name(table_folder)
     with ExitStack() as cleanup:
-        access = access_for(dsn, cleanup)
-        with driver_connection(access, autocommit=True) as database:
-            # An unknown log is named before Java starts.
-            run(database, calls.log_incarnation(log), access.conninfo())
-        session = session_for(spark, "pgsluice events")
-        open_table(table_folder, notes, LOG_SCHEMA)
         options = {
-            **access.options(),
+            **_place(dsn, shards, cleanup),
             "log": log,
             "consumer": name,
             "startingOffsets": starting,
+            "offsets": offsets,
             "maxRowsPerTrigger": str(max_rows_per_trigger),
-            "numPartitions": str(partitions or session.sparkContext.defaultParallelism),
         }
+        ways = open_shards(options)
+        for shard in ways.values():
+            # An unknown log is named before Java starts.
+            shard.look()
+            shard.close()
+        session = session_for(spark, "pgsluice events")
+        open_table(table_folder, notes, log_schema(options))
+        options["numPartitions"] = str(partitions or session.sparkContext.defaultParallelism)
         rows = patiently(lambda: session.readStream.format("pgsluice").options(**options).load())
         writer = rows.writeStream.format("pgsluice-delta").option("checkpointLocation", str(notes))
         if once:
@@ -169,9 +188,20 @@ def events(
             log=log,
             lake=table_folder,
             consumer=name,
-            access=access,
+            shards=ways,
             cleanup=cleanup.pop_all(),
         )
         if once:
             stream.drain(on_progress=on_progress)
         return stream
+
+
+def _place(dsn: str | None, shards: Mapping[str, str] | None, cleanup: ExitStack) -> dict[str, str]:
+    """The options that say where to connect."""
+    if shards is None:
+        return access_for(dsn, cleanup).options()
+    return {
+        "shards": json.dumps(
+            {shard: access_for(one, cleanup).options() for shard, one in shards.items()}
+        )
+    }

@@ -42,3 +42,43 @@ comment on function sluice.log_commit(text, text, bigint) is
     'Move a consumer''s position forward to a tick; false when it stands there or further already.';
 revoke execute on function sluice.log_commit(text, text, bigint) from public;
 grant execute on function sluice.log_commit(text, text, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
+
+-- Positions are ticks: the consumer moves to the last one that the snapshot covers, and holds what comes after it.
+-- Security definer: as above.
+create or replace function sluice.log_commit(queue_name text, consumer_name text, upto pg_snapshot)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_id integer;
+    v_tick pgq.tick;
+    v_found bigint;
+begin
+    v_queue_id := (pgq._require_log(queue_name)).queue_id;
+    for v_tick in execute format(
+        'select t.*
+         from pgq.%I as t
+         where t.tick_id > (
+             select s.pos_last_tick
+             from pgq.standing as s
+             join pgq.consumer as c on c.co_id = s.sub_consumer
+             where s.sub_queue = $1 and c.co_name = $2
+         )
+         order by t.tick_id',
+        format('tick_%s', v_queue_id)
+    )
+    using v_queue_id, consumer_name
+    loop
+        exit when not sluice._covers(upto, v_tick.tick_snapshot);
+        v_found := v_tick.tick_id;
+    end loop;
+    return v_found is not null and sluice.log_commit(queue_name, consumer_name, v_found);
+end;
+$$;
+
+comment on function sluice.log_commit(text, text, pg_snapshot) is
+    'Move a consumer''s position forward to the last tick that a snapshot covers; false when it stands there or further already.';
+revoke execute on function sluice.log_commit(text, text, pg_snapshot) from public;
+grant execute on function sluice.log_commit(text, text, pg_snapshot) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

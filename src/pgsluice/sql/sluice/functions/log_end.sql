@@ -16,7 +16,7 @@ begin
         return (pgq._last_tick(v_queue_id)).tick_id;
     end if;
 
-    v_from := pgq._find_tick(v_queue_id, from_tick);
+    v_from := sluice._standing_tick(v_queue_id, from_tick);
     if v_from.tick_id is null then
         raise exception using
             errcode = 'PQ004',

@@ -1,7 +1,57 @@
--- The events between two ticks as queries that can run at the same time. The queries hold the ticks' snapshots as
--- literals, so they give the same rows whenever they run, as long as the log keeps the events.
+-- The events between two places of a log as queries that can run at the same time. The queries hold the snapshots as literals, so
+-- they give the same rows whenever they run, as long as the log keeps the events.
 --
 -- Calls: pgq._events_between_sql, which explains the condition. Reads: pgq.queue and the log's ticks.
+create or replace function sluice.log_slices(
+    queue_name text,
+    after pg_snapshot,
+    upto pg_snapshot,
+    slice_count integer,
+    slice_events_min bigint,
+    columns text[]
+)
+returns table (slice integer, query text)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_id integer;
+    v_columns text := pgq._event_columns_sql(columns);
+    v_count bigint := slice_count;
+begin
+    v_queue_id := (pgq._require_log(queue_name)).queue_id;
+    if not sluice.log_keeps(queue_name, after) then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('event log %L no longer keeps what comes after snapshot %s', queue_name, after),
+            detail = 'The events after it may be gone.',
+            hint = 'set failOnDataLoss to false to go on from the oldest tick that is kept';
+    end if;
+    if v_count > 1 and slice_events_min is not null then
+        v_count := 1 + sluice.log_count(queue_name, after, upto, (v_count - 1) * slice_events_min) / slice_events_min;
+    end if;
+    v_count := greatest(1, least(
+        v_count, pg_snapshot_xmax(upto)::text::bigint - pg_snapshot_xmax(after)::text::bigint
+    ));
+    return query
+        select s.number::integer,
+            -- Events with an owner are repeated for one consumer, and were in the log before.
+            format(
+                'select %s from (%s) as event where event.ev_owner is null',
+                v_columns,
+                pgq._events_between_sql(v_queue_id, after, upto, s.number::integer, v_count::integer)
+            )
+        from generate_series(1, v_count) as s (number)
+        order by s.number;
+end;
+$$;
+
+comment on function sluice.log_slices(text, pg_snapshot, pg_snapshot, integer, bigint, text[]) is
+    'Queries that together give the events that upto sees and after does not, each once, the same at any time.';
+revoke execute on function sluice.log_slices(text, pg_snapshot, pg_snapshot, integer, bigint, text[]) from public;
+grant execute on function sluice.log_slices(text, pg_snapshot, pg_snapshot, integer, bigint, text[]) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
+
 create or replace function sluice.log_slices(
     queue_name text,
     from_tick bigint,
@@ -16,19 +66,17 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue record;
+    v_queue_id integer;
     v_from pgq.tick;
     v_to pgq.tick;
-    v_columns text := pgq._event_columns_sql(columns);
-    v_count bigint;
 begin
-    v_queue := pgq._require_log(queue_name);
+    v_queue_id := (pgq._require_log(queue_name)).queue_id;
     if to_tick <= from_tick then
         return;
     end if;
 
-    v_from := pgq._find_tick(v_queue.queue_id, from_tick);
-    v_to := pgq._find_tick(v_queue.queue_id, to_tick);
+    v_from := sluice._standing_tick(v_queue_id, from_tick);
+    v_to := sluice._standing_tick(v_queue_id, to_tick);
     if v_from.tick_id is null or v_to.tick_id is null then
         raise exception using
             errcode = 'PQ004',
@@ -39,23 +87,13 @@ begin
             hint = 'set failOnDataLoss to false to go on from the oldest tick that is kept';
     end if;
 
-    v_count := greatest(1, least(
-        slice_count,
-        pg_snapshot_xmax(v_to.tick_snapshot)::text::bigint - pg_snapshot_xmax(v_from.tick_snapshot)::text::bigint,
-        1 + (v_to.tick_event_seq - v_from.tick_event_seq) / slice_events_min
-    ));
     return query
-        select s.number::integer,
-            -- Events with an owner are repeated for one consumer, and were in the log before.
-            format(
-                'select %s from (%s) as event where event.ev_owner is null',
-                v_columns,
-                pgq._events_between_sql(
-                    v_queue.queue_id, v_from.tick_snapshot, v_to.tick_snapshot, s.number::integer, v_count::integer
-                )
-            )
-        from generate_series(1, v_count) as s (number)
-        order by s.number;
+        select s.slice, s.query
+        from sluice.log_slices(
+            queue_name, v_from.tick_snapshot, v_to.tick_snapshot,
+            -- Ticks have counted already.
+            least(slice_count, 1 + (v_to.tick_event_seq - v_from.tick_event_seq) / slice_events_min)::integer, null, columns
+        ) as s;
 end;
 $$;
 

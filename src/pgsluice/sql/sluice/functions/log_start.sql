@@ -13,6 +13,18 @@ declare
 begin
     v_queue_id := (pgq._require_log(queue_name)).queue_id;
 
+    if starting = 'committed' and not exists (
+        select
+        from pgq.subscriber as s
+        join pgq.consumer as c on c.co_id = s.sub_consumer
+        where s.sub_queue = v_queue_id and c.co_name = consumer_name
+    ) then
+        raise exception using
+            errcode = 'PQ002',
+            message = format('Not subscriber to queue: %s/%s', queue_name, coalesce(consumer_name, 'NULL')),
+            hint = 'start from earliest or latest, which registers it, or give the name of a consumer that is registered';
+    end if;
+
     -- Registered first: from here on no rotation can take the ticks away that are looked at below.
     if consumer_name is not null then
         perform pgq.register_consumer(queue_name, consumer_name);
@@ -30,11 +42,11 @@ begin
 
     if starting = 'earliest' then
         v_tick := pgq._tick_after(v_queue_id, 0);
-    elsif starting <> 'latest' then
-        v_tick := pgq._find_tick(v_queue_id, starting::bigint);
+    elsif starting not in ('latest', 'committed') then
+        v_tick := sluice._standing_tick(v_queue_id, starting::bigint);
     elsif v_position.pos_last_tick is not null then
         -- A registered consumer stands where 'latest' was when it was asked first. Asked again, after a
-        -- crash before the first commit, the answer must be the same.
+        -- crash before the first commit, the answer must be the same. It is also what it has committed.
         return v_position.pos_last_tick;
     else
         v_tick := pgq._last_tick(v_queue_id);
@@ -55,6 +67,6 @@ end;
 $$;
 
 comment on function sluice.log_start(text, text, text) is
-    'The tick to start reading at: earliest, latest or a tick''s number; a consumer given is registered, and holds it.';
+    'The tick to start reading at: earliest, latest, committed or a tick''s number; a consumer given is registered, and holds it.';
 revoke execute on function sluice.log_start(text, text, text) from public;
 grant execute on function sluice.log_start(text, text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,0 +1,95 @@
+"""sluice.log_cut: how far a reader by snapshots goes."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from pgsluice.spark.snapshots import Snapshot
+from support_snapshots import play, play_into
+
+LOG = "log"
+
+
+def cut(
+    connection: psycopg.Connection, after: Snapshot, upto: Snapshot, events: int | None
+) -> Snapshot | None:
+    row = connection.execute(
+        "select sluice.log_cut(%s, %s::pg_snapshot, %s::pg_snapshot, %s)",
+        (LOG, str(after), str(upto), events),
+    ).fetchone()
+    assert row is not None
+    return None if row[0] is None else upto.cut(row[0])
+
+
+def read(connection: psycopg.Connection, after: Snapshot, upto: Snapshot, slices: int) -> list[int]:
+    queries = connection.execute(
+        "select query from sluice.log_slices(%s, %s::pg_snapshot, %s::pg_snapshot, %s, 1, '{ev_txid}')",
+        (LOG, str(after), str(upto), slices),
+    ).fetchall()
+    return [txid for (query,) in queries for (txid,) in connection.execute(query.encode())]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("events", [1, 7])
+def test_steps_of_about_so_many_events_read_each_of_them_once(
+    connection: psycopg.Connection, seed: int, events: int
+):
+    texts, xids = play(seed)
+    play_into(connection, texts, xids)
+    snapshots = [Snapshot.parse(text) for text in texts]
+    place, found = snapshots[0], []
+
+    # New snapshots come while the backlog is read in steps, and transactions that were running end.
+    for upto in [snapshots[len(snapshots) // 2], snapshots[-1]]:
+        while (end := cut(connection, place, upto, events)) is not None:
+            assert end.covers(place)
+            late = sum(1 for txid in place.running if end.sees(txid))
+            rows = read(connection, place, end, 3)
+            assert 1 <= len(rows) <= events + late
+            found += rows
+            place = end
+
+    assert sorted(found) == [
+        txid for txid in xids if snapshots[-1].sees(txid) and not snapshots[0].sees(txid)
+    ]
+    assert cut(connection, snapshots[-1], snapshots[0], events) is None
+
+
+def test_a_transaction_is_never_divided(connection: psycopg.Connection):
+    connection.execute("select pgq.create_queue(%s)", (LOG,))
+    begin = Snapshot.parse(
+        connection.execute("select sluice.log_snapshot(%s, 1)::text", (LOG,)).fetchone()[0]
+    )
+    for count in (5, 1):
+        connection.execute(
+            "select pgq.insert_event(%s, 't', 'd') from generate_series(1, %s)", (LOG, count)
+        )
+    now = Snapshot.parse(connection.execute("select pg_current_snapshot()::text").fetchone()[0])
+
+    first = cut(connection, begin, now, 2)
+    second = cut(connection, first, now, 2)
+
+    assert [len(read(connection, begin, first, 1)), len(read(connection, first, second, 1))] == [
+        5,
+        1,
+    ]
+    assert cut(connection, begin, now, None) == now
+    assert cut(connection, second, now, 2) is None
+
+
+def test_what_may_be_gone_is_an_error(log: psycopg.Connection):
+    begin = Snapshot.parse(
+        log.execute("select sluice.log_snapshot(%s, 1)::text", (LOG,)).fetchone()[0]
+    )
+    log.execute("delete from pgq.tick where tick_id < 3")
+
+    with pytest.raises(psycopg.DatabaseError, match="no longer keeps what comes after") as caught:
+        cut(log, begin, begin, 10)
+    assert caught.value.sqlstate == "PQ004"
+
+
+def test_an_unknown_log_is_named(connection: psycopg.Connection):
+    with pytest.raises(psycopg.DatabaseError, match="event log 'log' does not exist") as caught:
+        cut(connection, Snapshot(5, 5), Snapshot(5, 5), 1)
+    assert caught.value.sqlstate == "PQ001"
