@@ -33,7 +33,6 @@ from pgsluice.errors import ConfigurationError
 # Each is a module of this package with one function of the same name.
 KINDS = ("analytics", "archive", "changes", "events", "ingest", "replay")
 ALL = "all"
-_RESERVED = ("defaults", "spark", ALL)
 # Arguments of the functions that whoever runs them gives, not who configures them.
 _GIVEN = ("once", "spark", "stop", "on_progress")
 _TYPES: dict[str, tuple[type, ...]] = {
