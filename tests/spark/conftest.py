@@ -33,7 +33,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("home")
     before = os.environ.get("PGSLUICE_HOME")
     os.environ["PGSLUICE_HOME"] = str(folder)
+    # Where pyiceberg looks for its catalogues, in this process and in Spark's.
+    os.environ["PYICEBERG_HOME"] = str(folder)
     yield folder
+    del os.environ["PYICEBERG_HOME"]
     if before is None:
         del os.environ["PGSLUICE_HOME"]
     else:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -141,8 +143,8 @@ def test_statistics_let_readers_skip_files(lake: Path):
 
     assert json.loads(file.stats) == {
         "numRecords": 3,
-        "minValues": {"id": 1, "at": "2026-01-01T00:00:01.123456Z"},
-        "maxValues": {"id": 3, "at": "2026-01-01T00:00:03.123456Z"},
+        "minValues": {"id": 1, "at": "2026-01-01T00:00:01.123456Z", "text": "№ 1"},
+        "maxValues": {"id": 3, "at": "2026-01-01T00:00:03.123456Z", "text": "№ 3"},
         "nullCount": {"id": 0, "at": 0, "text": 0},
     }
     assert file.path.startswith("part-00004-")
@@ -157,10 +159,49 @@ def test_columns_of_nulls_have_counts_and_no_range(lake: Path):
 
     assert json.loads(file.stats) == {
         "numRecords": 2,
-        "minValues": {},
-        "maxValues": {},
+        "minValues": {"b": "x"},
+        "maxValues": {"b": "x"},
         "nullCount": {"a": 2, "b": 1},
     }
+
+
+def test_filters_find_every_value_that_statistics_may_cut_or_leave_out(lake: Path):
+    rows = [
+        {
+            "id": i,
+            "text": "x" * 40 + last,
+            "flag": bool(i % 2),
+            "share": [0.5, math.inf, math.nan][i],
+            "price": Decimal(i) / 4,
+            "large": Decimal("12345678901234567890.25") + i,
+            "raw": bytes([i]),
+            "day": date(2026, 1, 1 + i),
+        }
+        for i, last in enumerate(["", "\U0010ffff!", "é"])
+    ]
+    schema = struct(
+        id="long", text="string", flag="boolean", share="double", price="decimal(9,2)",
+        large="decimal(38,2)", raw="binary", day="date",
+    )  # fmt: skip
+    one = table(lake, schema)
+    one.commit(
+        one.write([pa.RecordBatch.from_pylist(rows, one.arrow_schema)], part=0),
+        app_id=None,
+        version=None,
+    )
+
+    there = DeltaTable(str(lake))
+    for name in ("id", "text", "flag", "price", "day", "raw"):
+        for row in rows:
+            found = there.to_pyarrow_table(filters=[(name, "=", row[name])]).to_pylist()
+            assert row["id"] in [one["id"] for one in found], (name, row[name])
+    (stats,) = [
+        json.loads(f.stats)
+        for f in one.write(iter([pa.RecordBatch.from_pylist(rows[:1], one.arrow_schema)]), part=1)
+    ]
+    assert stats["maxValues"]["text"] == "x" * 32 + "\U0010ffff"
+    assert stats["minValues"]["text"] == "x" * 32
+    assert "large" not in stats["minValues"]
 
 
 def test_a_task_that_fails_leaves_no_file(lake: Path):

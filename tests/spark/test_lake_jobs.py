@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.exceptions import CommitFailedError
+from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
 from pgsluice.cli.lake import lake as command
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.lake import delta_jobs, taking
 from pgsluice.spark.lake.jobs import compact, show, vacuum
 from pgsluice.spark.lake.reading import files_of
+from pgsluice.spark.lake.rewrites import rewriting
 from spark.lake_reading import lake_column
 from spark.test_lake import SCHEMA, add, batches, table
 
@@ -74,6 +82,80 @@ def test_a_commit_that_comes_while_a_table_is_compacted_stays(
     assert compact(lake).files_removed == 4
 
     assert lake_column(lake, "id") == [*range(8), 50]
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Do something at the worst moment: when the compaction has looked for the last time, before its commit."""
+    claim = delta_jobs.claim
+
+    def then(*arguments: Any) -> None:
+        monkeypatch.setattr(delta_jobs, "claim", claim)
+        claim(*arguments)
+        act()
+
+    monkeypatch.setattr(delta_jobs, "claim", then)
+
+
+def rewrite_by_name(lake: Path) -> None:
+    """Put one file in the place of all, as a bucketed apply of changes does."""
+    there = DeltaTable(str(lake))
+    now_ms = int(time.time() * 1000)
+    there.create_write_transaction(
+        [
+            *(RemoveAction(file.path, True, now_ms, file.size_bytes) for file in files_of(there)),
+            *(
+                AddAction(file.path, file.size_bytes, {}, now_ms, True, file.stats)
+                for file in table(lake).write(batches(list(range(8))), part=0)
+            ),
+        ],
+        "append",
+        there.schema(),
+        commit_properties=CommitProperties(app_transactions=[rewriting(there)]),
+    )
+
+
+@pytest.mark.parametrize("act", [compact, rewrite_by_name, lambda lake: DeltaTable(lake).delete()])
+def test_a_compaction_that_lost_its_files_to_another_commit_is_refused(
+    lake: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], object]
+):
+    fill(lake)
+    after: list[list[int]] = []
+    meanwhile(monkeypatch, lambda: (act(lake), after.append(lake_column(lake, "id"))))
+
+    with pytest.raises(SluiceError, match="removed or rewritten while it was compacted"):
+        compact(lake)
+
+    assert lake_column(lake, "id") == after[0]
+
+
+def test_a_commit_that_lost_its_files_to_a_compaction_is_refused(lake: Path):
+    fill(lake)
+    stale = DeltaTable(str(lake))
+    gone = [RemoveAction(file.path, True, 0, file.size_bytes) for file in files_of(stale)]
+    compact(lake)
+
+    with pytest.raises(CommitFailedError, match="Concurrent transaction failed"):
+        stale.create_write_transaction(
+            gone,
+            "append",
+            stale.schema(),
+            commit_properties=CommitProperties(app_transactions=[rewriting(stale)]),
+        )
+
+    assert lake_column(lake, "id") == list(range(8))
+
+
+def test_what_was_compacted_is_written_as_before_with_nulls_for_columns_added_later(lake: Path):
+    fill(lake, 2)
+    DeltaTable(str(lake)).alter.add_columns(Field("n", PrimitiveType("integer")))
+
+    compact(lake)
+
+    there = DeltaTable(str(lake)).to_pyarrow_table(filters=[("text", "=", "№ 1")])
+    assert there.column("id").to_pylist() == [1]
+    (name,) = in_table(lake)
+    schema = pq.read_schema(lake / name)
+    assert (schema.field("text").type, schema.field("n").type) == (pa.string(), pa.int32())
 
 
 def test_vacuum_removes_what_is_old_and_in_no_version_of_the_last_hours(lake: Path):
@@ -206,4 +288,4 @@ def test_the_command_line_does_the_same(lake: Path):
         "size_bytes": 0,
     }
     assert json.loads(run("show", str(lake), "--json"))["rows"] == 8
-    assert "OPTIMIZE" in run("show", str(lake))
+    assert "WRITE" in run("show", str(lake))

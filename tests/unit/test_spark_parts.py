@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -128,9 +129,8 @@ def test_a_dsn_that_cannot_be_parsed_is_not_quoted():
     assert "ses" not in str(caught.value)
 
 
-def test_a_file_carries_a_dsn(tmp_path: Path):
-    path = private_file(DSN)
-    try:
+def test_a_file_carries_a_dsn():
+    with private_file(DSN) as path:
         access = Access.from_options(Access(dsn_file=str(path)).options())
         assert path.stat().st_mode & 0o777 == 0o600
         assert access.conninfo() == DSN
@@ -138,10 +138,35 @@ def test_a_file_carries_a_dsn(tmp_path: Path):
         path.chmod(0o644)
         with pytest.raises(ConfigurationError, match="can be read by others"):
             access.conninfo()
-    finally:
-        path.unlink()
     with pytest.raises(ConfigurationError, match="cannot be read"):
         access.conninfo()
+
+
+def test_the_file_of_a_killed_process_goes_with_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    program = (
+        "import time\nfrom pgsluice.spark.access import private_file\n"
+        f"with private_file({DSN!r}) as path:\n    print(path, flush=True)\n    time.sleep(300)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert child.stdout is not None
+        theirs = Path(child.stdout.readline().strip())
+        with private_file(DSN):
+            assert theirs.read_text() == DSN  # it lives
+        child.kill()
+    assert theirs.exists()
+
+    with private_file(DSN) as ours, private_file(DSN) as another:
+        assert sorted(tmp_path.iterdir()) == sorted([ours, another])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_variable_carries_a_dsn(monkeypatch: pytest.MonkeyPatch):

@@ -12,9 +12,12 @@ from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.pipeline_shared import (
     carry,
     carry_kind,
+    every_option,
     lake_option,
     run_options,
+    target_options,
 )
+from pgsluice.cli.queue_shared import time
 from pgsluice.cli.verify import verify
 from pgsluice.spark.pipelines import config
 from pgsluice.spark.pipelines.archive import archive as run_archive
@@ -188,3 +191,83 @@ def archive(queue: str, table: str, lake: str, dsn: str | None, as_json: bool) -
         )
     else:
         click.echo(f"{rows} rows of the {table} of {queue} added to {lake}")
+
+
+@run.command(short_help="Add the rows of files to a queue or a log.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@target_options
+@click.option(
+    "--ev-type",
+    default="ingest",
+    show_default=True,
+    metavar="TYPE",
+    help="With --log: the type of the events.",
+)
+@click.option(
+    "--rejects",
+    metavar="DIR",
+    help="Where rows go that cannot be added, in FILE.rejects with line and reason.  [default: beside FILE]",
+)
+@click.option(
+    "--batch-rows",
+    type=click.IntRange(min=1),
+    default=5000,
+    show_default=True,
+    help="The most rows in one transaction.",
+)
+@every_option
+@run_options
+def ingest(**options: Any) -> None:
+    """Add the rows of files to a work queue or to an event log, each once, however often it is run.
+
+    FILE is a file, a folder, or a pattern in quotes: JSON lines (.jsonl, .ndjson) and CSV, each also with .gz,
+    and Parquet. A file may grow at its end; one that has changed otherwise is named and left alone. Needs
+    neither Spark nor Java.
+    """
+    carry_kind("ingest", **options)
+
+
+@run.command(short_help="Add rows of a Delta table to a queue or a log.")
+@click.option("--lake", required=True, metavar="DIR", help="The Delta table's folder.")
+@click.option(
+    "--name",
+    required=True,
+    help="What this replay is called: each row is added once for each name. Another selection needs another.",
+)
+@target_options
+@click.option(
+    "--ev-type",
+    default="replay",
+    show_default=True,
+    metavar="TYPE",
+    help="For messages into a log: the type of the events.",
+)
+@click.option("--id-from", type=int, metavar="ID", help="Only from this msg_id or ev_id on.")
+@click.option("--id-to", type=int, metavar="ID", help="Only up to this one.")
+@click.option("--since", type=time, metavar="TIME", help="Only what was sent from this time on.")
+@click.option("--until", type=time, metavar="TIME", help="Only what was sent before this time.")
+@click.option(
+    "--where",
+    metavar="SQL",
+    help="Only rows for which this is true, in Spark's SQL: \"message like '%refund%'\".",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    help="The most rows a second.  [default: as fast as it goes]",
+)
+@click.option(
+    "--batch-rows",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="The most rows in one transaction.",
+)
+@run_options
+def replay(**options: Any) -> None:
+    """Add rows of a Delta table to a work queue or to an event log, in the order of their ids.
+
+    The table is one that `archive` or `events` has written; its rows are taken as they are when the replay first
+    starts. Run again, it goes on where it was, and adds nothing once it is done.
+    """
+    carry_kind("replay", **options)

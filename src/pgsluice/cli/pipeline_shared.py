@@ -52,6 +52,12 @@ _RUN_OPTIONS = (
 )
 
 
+def target_options(command: Command) -> Command:
+    """Give a command the two places that rows can go to."""
+    queue = click.option("--queue", metavar="NAME", help="The work queue to add to; or")
+    return queue(click.option("--log", metavar="NAME", help="the event log.")(command))
+
+
 def run_options(command: Command) -> Command:
     """Give a command the options that every kind of pipeline has."""
     for option in reversed(_RUN_OPTIONS):

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from pgsluice.demo.measure import Latency
+from pgsluice.report.svg import (
+    DATABASE_COLOUR,
+    LAKE_COLOUR,
+    WORKER_COLOUR,
+    duration,
+    legend_above,
+    plot,
+)
 
-DATABASE_COLOUR = "#336791"
-WORKER_COLOUR = "#d9822b"
-LAKE_COLOUR = "#2a9d8f"
-_STYLE = {
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.edgecolor": "#94a3b8",
-    "axes.labelcolor": "#475569",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "grid.color": "#e2e8f0",
-    "xtick.color": "#64748b",
-    "ytick.color": "#64748b",
-    "text.color": "#1e293b",
-    "legend.frameon": False,
-    "lines.linewidth": 2,
-    "lines.solid_capstyle": "round",
-}
+__all__ = [
+    "DATABASE_COLOUR",
+    "LAKE_COLOUR",
+    "WORKER_COLOUR",
+    "duration",
+    "latency_plot",
+    "outstanding_plot",
+    "rates_plot",
+]
 
 
 def rates_plot(step_s: float, series: Sequence[tuple[str, str, Sequence[float]]]) -> str:
@@ -70,11 +64,10 @@ def outstanding_plot(step_s: float, series: Sequence[tuple[str, str, Sequence[in
 
 def latency_plot(latency: Latency, colour: str) -> str:
     """Draw a histogram of latencies on a logarithmic axis, with lines at p50, p95 and p99."""
-    plt = _pyplot()
     from matplotlib import ticker
 
-    with plt.rc_context(_STYLE):
-        figure, axes = plt.subplots(figsize=(3.6, 2.5), layout="constrained")
+    with plot(3.6, 2.5) as drawn:
+        axes = drawn.axes
         if latency.count:
             # Clocks count microseconds; a latency of 0 has no place on a logarithmic axis.
             seconds = [max(value, 1e-6) for value in latency.seconds]
@@ -105,48 +98,16 @@ def latency_plot(latency: Latency, colour: str) -> str:
             axes.xaxis.set_major_formatter(lambda value, _: duration(value))
             axes.xaxis.set_minor_formatter("")
         axes.set_ylabel("count")
-        return _svg(plt, figure)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words with three figures at most: `850 µs`, `3.2 ms`, `1.45 s`; a dash for NaN."""
-    if math.isnan(seconds):
-        return "-"
-    if seconds >= 1000:
-        return f"{seconds:,.0f} s"
-    for factor, unit in ((1.0, "s"), (1e-3, "ms")):
-        value = float(f"{seconds / factor:.3g}")  # rounded first: 999.9 ms are 1 s
-        if value >= 1:
-            return f"{value:g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"
+    return drawn.svg
 
 
 def _over_time(draw: Any) -> str:
-    plt = _pyplot()
-    with plt.rc_context(_STYLE):
-        figure, axes = plt.subplots(figsize=(10.8, 3.0), layout="constrained")
+    with plot(10.8, 3.0) as drawn:
+        axes = drawn.axes
         draw(axes)
         axes.set_xlabel("seconds since the first transaction")
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter("{x:,.0f}")
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
-        return _svg(plt, figure)
-
-
-def _pyplot() -> Any:
-    import matplotlib as mpl  # an extra; and slow to import
-
-    mpl.use("svg")  # no window, and no toolkit that may be broken
-    from matplotlib import pyplot as plt
-
-    return plt
-
-
-def _svg(plt: Any, figure: Any) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    plt.close(figure)
-    svg = text.getvalue()
-    # Without the XML prologue, which does not belong inside HTML.
-    return svg[svg.index("<svg") :]
+        legend_above(axes)
+    return drawn.svg

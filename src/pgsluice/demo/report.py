@@ -5,31 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from importlib import resources
-from string import Template
 from typing import Any
 
 from pgsluice.demo import plots
 from pgsluice.demo.measure import Latency
 from pgsluice.demo.reconcile import Check
 from pgsluice.demo.result import Result
+from pgsluice.report import fill, write_whole
 
 _COLOURS = (plots.DATABASE_COLOUR, plots.WORKER_COLOUR, plots.LAKE_COLOUR)
 
 
 def write_report(result: Result) -> None:
     """Write `result.report`, whole or not at all."""
-    draft = result.report.with_suffix(".new")
-    draft.write_text(render(result), encoding="utf-8")
-    draft.replace(result.report)
+    write_whole(result.report, render(result))
 
 
 def render(result: Result) -> str:
     """The report as HTML text; every value in it is escaped."""
-    template = Template(_template().read_text(encoding="utf-8"))
     series = result.series
     committed, worker, lake = _COLOURS
-    return template.substitute(
+    return fill(
+        "pgsluice.demo",
+        "report.html",
         title="Reconciled" if result.reconciled else "Not reconciled",
         verdict="holds" if result.reconciled else "differs",
         summary=escape(_summary(result)),
@@ -59,10 +57,6 @@ def render(result: Result) -> str:
         differences="".join(_difference(check) for check in result.checks if not check.holds),
         steps=_table_rows((name, f"{seconds:.1f} s") for name, seconds in result.steps_s.items()),
     )
-
-
-def _template() -> Any:
-    return resources.files("pgsluice.demo") / "report.html"
 
 
 def _summary(result: Result) -> str:

@@ -6,9 +6,11 @@ there is no password in it; otherwise it names a file or an environment variable
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar
@@ -22,6 +24,9 @@ from pgsluice.client.calls import Call
 from pgsluice.errors import ConfigurationError, SluiceError, translate
 
 Result = TypeVar("Result")
+
+_FILE_PREFIX = "pgsluice-"
+_FILE_SUFFIX = ".dsn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +116,43 @@ def scrub(text: object, dsn: str) -> str:
     return line
 
 
-def private_file(dsn: str) -> Path:
-    """Write a DSN to a new file that only this user can read; the caller deletes it."""
-    handle, name = tempfile.mkstemp(prefix="pgsluice-", suffix=".dsn")  # mode 0600
-    with os.fdopen(handle, "w") as file:
-        file.write(dsn)
-    return Path(name)
+@contextmanager
+def private_file(dsn: str) -> Iterator[Path]:
+    """Keep a DSN in a new file that only this user can read, until the block ends.
+
+    A process that is killed cannot remove its file, so each removes first what others have left. Whoever made a
+    file holds a lock on it as long as it lives: its number alone would not tell, as another process may have it now.
+    """
+    folder = Path(tempfile.gettempdir())
+    _remove_abandoned(folder)
+    handle, name = tempfile.mkstemp(prefix=_FILE_PREFIX, dir=folder)  # mode 0600
+    path = Path(f"{name}{_FILE_SUFFIX}")
+    try:
+        # Named as such only when it is locked, and filled only when it is named.
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        Path(name).rename(path)
+        os.write(handle, dsn.encode())
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the files of this user's processes that are no more."""
+    for path in folder.glob(f"{_FILE_PREFIX}*{_FILE_SUFFIX}"):
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:
+            continue  # another user's, or gone meanwhile
+        try:
+            if os.fstat(handle).st_uid == os.getuid():
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink(missing_ok=True)
+        except BlockingIOError:
+            pass  # it is in use
+        finally:
+            os.close(handle)
 
 
 def driver_connection(access: Access, **options: Any) -> psycopg.Connection[Any]:

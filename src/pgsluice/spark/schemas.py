@@ -23,6 +23,13 @@ def struct(**columns: str) -> StructType:
     return schema
 
 
+def nullable(schema: StructType) -> StructType:
+    """The schema with columns that may all be null."""
+    return StructType.fromJson(
+        {**schema.jsonValue(), "fields": [{**f.jsonValue(), "nullable": True} for f in schema]}
+    )
+
+
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark expects for its own schema, to the last detail."""
     return to_arrow_schema(schema, timezone="UTC")

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgsluice.errors import MissingExtraError
+from pgsluice.errors import ConfigurationError, MissingExtraError
 from pgsluice.settings import Settings
 from pgsluice.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 _NEEDED = ("pyspark", "pyarrow", "adbc_driver_postgresql", "deltalake")
+_LOGIN_IN_URL = r"(?<=://)[^\s/@:]*:[^\s@]+(?=@)"
+_PASSWORD = re.compile(rf"{_LOGIN_IN_URL}|\bpassword\s*=\s*\S")
 
 
 def require_extra() -> None:
@@ -43,17 +47,23 @@ def spark_session(
 
     Args:
         app_name: Shown in Spark's logs and UI.
-        master: Spark's master URL. The default runs two tasks at a time, and a task that fails, as when its connection
-            is lost, up to four times; Spark's own `local[2]` gives up at the first failure.
-        conf: Spark settings that go before ours. Never put a password here: Spark logs its settings.
+        master: Spark's master URL. By default two tasks run at a time, each tried four times as on a cluster: a
+            task may lose its connection in the middle of a result.
+        conf: Spark settings that go before ours. A URL with a password in it is refused: Spark shows its
+            settings, in its web pages and its event log.
+
         settings: Read from the environment by default.
 
     Raises:
         MissingExtraError: A package of the extra `spark` is not installed.
         MissingJavaError: There is no Java 17 or newer.
+        ConfigurationError: A setting holds a password, or Spark does not start with these settings.
     """
     require_extra()
+    _refuse_passwords(conf or {})
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkContext
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     # Without it workers take `python3` from PATH, which has not got our packages.
@@ -63,19 +73,60 @@ def spark_session(
     builder = SparkSession.builder.appName(app_name).master(master)
     for key, value in {**_defaults(master), **(conf or {})}.items():
         builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise _not_started(error) from None
     register(session)
     return session
 
 
 def register(spark: SparkSession) -> None:
-    """Register the formats `pgsluice` and `pgsluice-delta` in a session of the caller's."""
+    """Register our formats in a session of the caller's; again does no harm.
+
+    The formats are `pgsluice`, `pgsluice-delta` and `pgsluice-iceberg`. On a cluster the package must
+    be installed for the workers' Python too: what is registered is its name.
+    """
     require_extra()
     from pgsluice.spark.lake.delta import DeltaSink
+    from pgsluice.spark.lake.iceberg import IcebergSink
     from pgsluice.spark.source import PgsluiceSource
 
-    spark.dataSource.register(PgsluiceSource)
-    spark.dataSource.register(DeltaSink)
+    for source in (PgsluiceSource, DeltaSink, IcebergSink):
+        _register(spark, source)
+
+
+def _register(spark: SparkSession, source: type[DataSource]) -> None:
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        # Spark looked into the active session, which is another. Making a table makes this one active.
+        spark.createDataFrame([], "nothing int")
+        spark.dataSource.register(source)
+
+
+def _not_started(error: Exception) -> ConfigurationError:
+    """Why Spark did not start, on one line."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    # Java's own error is on the line after "An error occurred while calling …".
+    reason = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
+    return ConfigurationError(
+        f"Spark did not start: {reason.strip().rstrip('.')}; look at what Java said above, at the settings "
+        f"given and at JAVA_HOME, which is {os.environ.get('JAVA_HOME', 'not set')}"
+    )
+
+
+def _refuse_passwords(conf: Mapping[str, str]) -> None:
+    for key, value in conf.items():
+        if _PASSWORD.search(value):
+            raise ConfigurationError(
+                f"the setting {key} holds a password, which Spark would show in its web pages and its event "
+                "log; give the format's option dsnFile or dsnEnv instead"
+            )
 
 
 def _defaults(master: str) -> dict[str, str]:
@@ -84,6 +135,8 @@ def _defaults(master: str) -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # For what a URL may be in all the same: a plan shows options.
+        "spark.redaction.string.regex": _LOGIN_IN_URL,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         # For the option pushdown: where it is off, Spark refuses readers that take filters.

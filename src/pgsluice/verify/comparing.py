@@ -18,7 +18,7 @@ from pgsluice.client.calls import Call
 from pgsluice.client.calls import verify as calls
 from pgsluice.errors import ConfigurationError, translate
 from pgsluice.verify.lake import Lake
-from pgsluice.verify.lines import key_end, lines_of, order_of, shown, values_of
+from pgsluice.verify.lines import key_of, lines_of, order_of, shown, values_of
 from pgsluice.verify.report import KINDS, Difference, Kind, Report, Row, Side
 from pgsluice.verify.tally import Line, Tally, compare, matching
 
@@ -134,8 +134,8 @@ class Comparison:
             what=self.what,
             lake=str(self.lake.path),
             lake_version=self.lake.version,
-            postgresql=Side(here.rows, findings.only_first, here.digest),
-            in_lake=Side(there.rows, findings.only_second, there.digest),
+            postgresql=Side(here.rows, findings.only_first, findings.digests[0]),
+            in_lake=Side(there.rows, findings.only_second, findings.digests[1]),
             counts=counts,
             differences=(*rows, *self.shape.wrong),
             columns=self.shape.columns,
@@ -243,10 +243,10 @@ def ask(database: psycopg.Connection[Any], call: Call[Any]) -> Any:
 def _keyed(rows: Any, key: int, may_be_alone: MayBeAlone | None) -> Iterator[Line]:
     if may_be_alone is None:
         for row in rows:
-            yield row[: key_end(row, key)], row, False
+            yield key_of(row, key), row, False
         return
     for row in rows:
-        yield row[: key_end(row, key)], row, may_be_alone(row.split(b"\t"))
+        yield key_of(row, key), row, may_be_alone(row.split(b"\t"))
 
 
 def _wrong(name: str, here: calls.Column | None, there: Any) -> Difference:

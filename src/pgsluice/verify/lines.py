@@ -48,14 +48,13 @@ def lines_of(batch: pa.RecordBatch, columns: Sequence[str], forms: Sequence[str]
     return joined.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
 
 
-def key_end(line: bytes, columns: int) -> int:
-    """Where the first columns of a line end: a tab inside of a value is written as two characters."""
-    end = -1
-    for _ in range(columns):
+def key_of(line: bytes, columns: int) -> bytes:
+    """The first columns of a line as they are written: a tab inside of a value is two characters there."""
+    end = line.find(b"\t")
+    while columns > 1 and end >= 0:
         end = line.find(b"\t", end + 1)
-        if end < 0:
-            return len(line)
-    return end
+        columns -= 1
+    return line if end < 0 else line[:end]
 
 
 def values_of(line: bytes) -> list[str | None]:

@@ -41,6 +41,7 @@ class Findings:
         remembered: The hashes of their keys; of many rows not all of them.
         only_first: Rows of the first that the second need not have and has not.
         only_second: The other way round.
+        digests: Of the first and the second a hash of all rows, whatever their order.
     """
 
     counts: Counter[Kind] = field(default_factory=Counter)
@@ -49,6 +50,7 @@ class Findings:
     )
     only_first: int = 0
     only_second: int = 0
+    digests: tuple[str, str] = ("", "")
 
     def add(self, kind: Kind, key: bytes, count: int = 1) -> None:
         """Note rows of one key."""
@@ -69,30 +71,23 @@ class Tally:
         # Those that the other side must have, then those that it may lack.
         self._parts = [bytearray() for _ in range(2 * _PARTS)]
         self._held_bytes = 0
-        self._sum = 0
         self.rows = 0
 
     def add(self, lines: Iterable[Line]) -> None:
         """Add rows."""
-        parts, total, count = self._parts, 0, 0
+        parts, count, room = self._parts, 0, _HELD_BYTES_MAX - self._held_bytes
         for key, line, may_be_alone in lines:
             known = blake2b(key, digest_size=HASH_BYTES).digest()
-            content = blake2b(line, digest_size=HASH_BYTES).digest()
             part = parts[known[0] + _PARTS * may_be_alone]
             part += known
-            part += content
-            total += int.from_bytes(content, "big")
+            part += blake2b(line, digest_size=HASH_BYTES).digest()
             count += 1
-            self._held_bytes += _RECORD_BYTES
-            if self._held_bytes >= _HELD_BYTES_MAX:
+            room -= _RECORD_BYTES
+            if room <= 0:
                 self._spill()
-        self._sum += total
+                room = _HELD_BYTES_MAX
+        self._held_bytes = _HELD_BYTES_MAX - room
         self.rows += count
-
-    @property
-    def digest(self) -> str:
-        """A hash of all rows, whatever their order."""
-        return f"{self._sum % (1 << 8 * HASH_BYTES):032x}"
 
     def part(self, number: int) -> tuple[list[bytes], list[bytes]]:
         """The records of one part: those that the other side must have, and those that it may lack."""
@@ -109,14 +104,22 @@ class Tally:
                 with (self._folder / str(number)).open("ab") as file:
                     file.write(part)
                 part.clear()
-        self._held_bytes = 0
 
 
 def compare(first: Tally, second: Tally) -> Findings:
     """Find what differs: the first is PostgreSQL, the second the lake."""
     findings = Findings()
+    sums = [0, 0]
     for number in range(_PARTS):
-        _compare_part(first.part(number), second.part(number), findings)
+        parts = first.part(number), second.part(number)
+        for side, part in enumerate(parts):
+            sums[side] += sum(
+                int.from_bytes(record[HASH_BYTES:], "big") for records in part for record in records
+            )
+        _compare_part(*parts, findings)
+    # What was added in another order gives the same sum; what is there twice does not cancel itself out.
+    first_sum, second_sum = (f"{total % (1 << 8 * HASH_BYTES):032x}" for total in sums)
+    findings.digests = first_sum, second_sum
     return findings
 
 

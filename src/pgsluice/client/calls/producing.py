@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from psycopg import sql
 
@@ -28,7 +28,7 @@ class Copy:
     """
 
     statement: Call[sql.Composed]
-    rows: Iterator[NewEvent]
+    rows: Iterator[tuple[Any, ...]]
 
 
 def insert_events(queue_name: str, events: Sequence[NewEvent]) -> Call[list[int]]:

@@ -179,6 +179,28 @@ def queue_slices(
     )
 
 
+def column_types(table_name: str) -> Call[dict[str, str]]:
+    """Find the types of a table's columns, by name, as `format_type` writes them; none when there is no such table.
+
+    Args:
+        table_name: `schema.table`, unquoted, as events name it. Of a domain it is the type below that counts.
+    """
+    return Call(
+        "select a.attname::text, format_type("
+        "coalesce(nullif(t.typbasetype, 0), a.atttypid), "
+        "case when t.typtype = 'd' then t.typtypmod else a.atttypmod end) "
+        "from pg_catalog.pg_attribute as a "
+        "join pg_catalog.pg_type as t on t.oid = a.atttypid "
+        "join pg_catalog.pg_class as c on c.oid = a.attrelid "
+        "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace "
+        "where n.nspname || '.' || c.relname = %s::text and c.relkind in ('r', 'p') "
+        "and a.attnum > 0 and not a.attisdropped "
+        "order by a.attnum",
+        (table_name,),
+        dict,
+    )
+
+
 def export_snapshot() -> Call[str]:
     """Name this transaction's snapshot, so that other sessions can read what it sees."""
     return Call("select pg_export_snapshot()", (), scalar)

@@ -27,12 +27,14 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.lake.disk import sync_delta_log
 from pgsluice.spark.lake.files import LakeFile, check_partition_columns
 from pgsluice.spark.lake.reading import read_table, row_count
 from pgsluice.spark.lake.sink import LakeBatchWriter, LakeStreamWriter, names_of, refuse_overwrite
-from pgsluice.spark.lake.table import LakeTable, nullable
-from pgsluice.spark.schemas import arrow_schema
+from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.lake.taking import claim
+from pgsluice.spark.schemas import arrow_schema, nullable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +61,13 @@ class DeltaSink(DataSource):  # type: ignore[misc]
     def _table(self, schema: StructType, overwrite: bool) -> DeltaLakeTable:
         refuse_overwrite(self.name(), overwrite)
         partition_by = names_of(self.options.get("partitionBy"))
-        return DeltaLakeTable.in_folder(self.options.get("path"), schema, partition_by=partition_by)
+        path = self.options.get("path")
+        place = parse(path) if path else None
+        if isinstance(place, IcebergAddress):
+            raise ConfigurationError(
+                f"{place} is an Iceberg table; use the format pgsluice-iceberg"
+            )
+        return DeltaLakeTable.in_folder(place, schema, partition_by=partition_by)
 
 
 @dataclass(frozen=True)
@@ -68,20 +76,15 @@ class DeltaLakeTable(LakeTable):
 
     @classmethod
     def in_folder(
-        cls, path: str | None, schema: StructType, *, partition_by: Sequence[str] = ()
+        cls, path: Path | None, schema: StructType, *, partition_by: Sequence[str] = ()
     ) -> DeltaLakeTable:
         """The table in a folder, as `LakeTable.of` says it."""
-        if not path:
+        if path is None:
             raise ConfigurationError(
                 "the format pgsluice-delta needs the table's folder: start(path) or save(path)"
             )
-        local = path.removeprefix("file://")
-        if "://" in local:
-            raise ConfigurationError(
-                f"the lake {path!r} is not a folder; give a path that Spark's driver and executors share"
-            )
         check_partition_columns(arrow_schema(schema), partition_by)
-        wanted = cls(str(Path(local).absolute()), nullable(schema).json(), tuple(partition_by))
+        wanted = cls(str(path), nullable(schema).json(), tuple(partition_by))
         if not partition_by and (there := wanted.open()) is not None:
             return replace(wanted, partition_by=_partition_columns(there))
         return wanted
@@ -121,7 +124,7 @@ class DeltaLakeTable(LakeTable):
             if _is_committed(table, app_id, version):
                 return False
             properties = CommitProperties(app_transactions=[Transaction(app_id, version)])
-        self.claim(files)
+        claim(Path(self.path), files)
         now_ms = int(time.time() * 1000)
         actions = [
             AddAction(f.path, f.size_bytes, dict(f.partition), now_ms, True, f.stats) for f in files

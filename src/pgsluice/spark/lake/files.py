@@ -6,7 +6,6 @@ escaped as Hive and Spark escape them, so that Spark reads the values back from 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import uuid
@@ -17,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.lake.disk import sync_folder
+from pgsluice.spark.lake.stats import Stats
 from pgsluice.spark.schemas import conform
 
 # Rows are collected up to this size and written as one row group: readers like 16 MiB and more.
@@ -193,7 +192,7 @@ class _OpenFile:
         place = folder.joinpath(*(_folder_name(*item) for item in partition.items()))
         place.mkdir(parents=True, exist_ok=True)
         self._path = place / f"part-{part:05d}-{uuid.uuid4()}.zstd.parquet"
-        self._stats = _Stats(schema)
+        self._stats = Stats(schema)
         self._file = self._path.open("xb")
         self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
 
@@ -235,39 +234,6 @@ class _OpenFile:
         self._path.unlink(missing_ok=True)
 
 
-class _Stats:
-    """Delta's statistics of one file: readers skip files by them."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.row_count = 0
-        # Text is left out: a cut-off maximum needs care, and a whole one may be megabytes.
-        self._ranged = [f.name for f in schema if _has_range(f.type)]
-        self._counted = [f.name for f in schema if not pa.types.is_nested(f.type)]
-        self._null_count = dict.fromkeys(self._counted, 0)
-        self._min: dict[str, Any] = {}
-        self._max: dict[str, Any] = {}
-
-    def add(self, table: pa.Table) -> None:
-        self.row_count += table.num_rows
-        for name in self._counted:
-            self._null_count[name] += table.column(name).null_count
-        for name in self._ranged:
-            low_high = pc.min_max(table.column(name)).as_py()
-            if low_high["min"] is not None:
-                self._min[name] = min(self._min.get(name, low_high["min"]), low_high["min"])
-                self._max[name] = max(self._max.get(name, low_high["max"]), low_high["max"])
-
-    def to_json(self) -> str:
-        return json.dumps(
-            {
-                "numRecords": self.row_count,
-                "minValues": {name: _as_json(value) for name, value in self._min.items()},
-                "maxValues": {name: _as_json(value) for name, value in self._max.items()},
-                "nullCount": self._null_count,
-            }
-        )
-
-
 def _folder_name(name: str, value: str | None) -> str:
     return f"{_escaped(name)}={_NULL_FOLDER if value is None else _escaped(value)}"
 
@@ -287,13 +253,3 @@ def _as_text(name: str, value: Any) -> str | None:
             "cannot be told from null: write another value"
         )
     return str(value)
-
-
-def _has_range(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind))
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, int):
-        return value
-    return value.isoformat().replace("+00:00", "Z")

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import ModuleType
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.session import require_extra
 
 TARGET_MB_DEFAULT = 256
@@ -109,7 +109,15 @@ def compact(lake: str | Path, *, target_mb: int = TARGET_MB_DEFAULT) -> Compacti
     """
     if target_mb < 1:
         raise ConfigurationError(f"the target is {target_mb} MiB; use 1 or more")
-    return _delta().compact(_folder(lake), target_bytes=target_mb << 20)
+    require_extra()
+    place = parse(lake)
+    if isinstance(place, IcebergAddress):
+        from pgsluice.spark.lake import iceberg_jobs
+
+        return iceberg_jobs.compact(place, target_bytes=target_mb << 20)
+    from pgsluice.spark.lake import delta_jobs
+
+    return delta_jobs.compact(place, target_bytes=target_mb << 20)
 
 
 def vacuum(
@@ -137,7 +145,15 @@ def vacuum(
             f"the retention is {retention_hours:g} hours; use {RETENTION_HOURS_MIN:g} or more, longer than any "
             "query or write that may be running"
         )
-    return _delta().vacuum(_folder(lake), retention_hours=retention_hours, dry_run=dry_run)
+    require_extra()
+    place = parse(lake)
+    if isinstance(place, IcebergAddress):
+        from pgsluice.spark.lake import iceberg_jobs
+
+        return iceberg_jobs.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
+    from pgsluice.spark.lake import delta_jobs
+
+    return delta_jobs.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
 
 
 def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableState:
@@ -150,15 +166,12 @@ def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableState:
     Raises:
         ConfigurationError: There is no such table.
     """
-    return _delta().show(_folder(lake), history=history)
-
-
-def _delta() -> ModuleType:
     require_extra()
+    place = parse(lake)
+    if isinstance(place, IcebergAddress):
+        from pgsluice.spark.lake import iceberg_jobs
+
+        return iceberg_jobs.show(place, history=history)
     from pgsluice.spark.lake import delta_jobs
 
-    return delta_jobs
-
-
-def _folder(lake: str | Path) -> Path:
-    return Path(str(lake).removeprefix("file://")).expanduser().absolute()
+    return delta_jobs.show(place, history=history)

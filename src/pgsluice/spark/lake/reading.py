@@ -28,10 +28,12 @@ class TableFile:
 
     Attributes:
         path: Relative to the table's folder, as on the disk.
+        size_bytes: Its size.
         partition: The value of each partition column as text; None for null.
     """
 
     path: str
+    size_bytes: int
     partition: Mapping[str, str | None]
 
 
@@ -47,19 +49,33 @@ def read_table(spark: SparkSession, lake: str | Path, *, version: int | None = N
         ConfigurationError: There is no such table, or it uses what cannot be read as plain files.
     """
     from deltalake import DeltaTable
-    from pyspark.sql.types import StructType
 
     if not DeltaTable.is_deltatable(str(lake)):
         raise ConfigurationError(f"there is no lake table in {lake}; run a pipeline into it first")
     table = DeltaTable(str(lake), version=version)
+    refuse_hidden(table, lake)
+    return read_files(spark, Path(lake).absolute(), schema_of(table), files_of(table))
+
+
+def refuse_hidden(table: DeltaTable, lake: str | Path) -> None:
+    """Refuse a table whose files alone do not show its rows.
+
+    Raises:
+        ConfigurationError: It has deletion vectors, or columns under other names.
+    """
     features = set(table.protocol().reader_features or ())
     if features & _UNREADABLE_FEATURES:
         raise ConfigurationError(
             f"the lake table in {lake} uses {', '.join(sorted(features))}, which its files alone do not "
-            "show; read it with a session that has Delta's own jar"
+            "show; use a session that has Delta's own jar"
         )
-    schema = StructType.fromJson(json.loads(table.schema().to_json()))
-    return read_files(spark, Path(lake).absolute(), schema, files_of(table))
+
+
+def schema_of(table: DeltaTable) -> StructType:
+    """Its columns as Spark has them."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(table.schema().to_json()))
 
 
 def read_files(
@@ -93,9 +109,10 @@ def files_of(table: DeltaTable) -> list[TableFile]:
     ]
     # Delta's log has URLs.
     paths = [unquote(path) for path in actions.column("path").to_pylist()]
+    sizes = actions.column("size_bytes").to_pylist()
     return [
-        TableFile(path, {name: of[index] for name, of in zip(columns, values, strict=True)})
-        for index, path in enumerate(paths)
+        TableFile(path, size, {name: of[index] for name, of in zip(columns, values, strict=True)})
+        for index, (path, size) in enumerate(zip(paths, sizes, strict=True))
     ]
 
 

@@ -13,7 +13,6 @@ and comes late finds its version there, or is refused.
 from __future__ import annotations
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from pgsluice.errors import SluiceError
+from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.lake.files import LakeFile, write_files
 from pgsluice.spark.schemas import arrow_schema
 
@@ -55,7 +54,7 @@ class LakeTable(ABC):
         """The table at an address; nothing is made or changed.
 
         Args:
-            address: A folder, for a Delta table; it may not be there yet.
+            address: A folder, for a Delta table, or `iceberg:catalogue/namespace.table`; it may not be there yet.
             schema: The columns of what will be written.
             partition_by: For a table that is not there yet; one that is there has its own.
 
@@ -63,8 +62,12 @@ class LakeTable(ABC):
             ConfigurationError: There is no address, or it is not one, or the table cannot be partitioned so.
         """
         from pgsluice.spark.lake.delta import DeltaLakeTable
+        from pgsluice.spark.lake.iceberg import IcebergLakeTable
 
-        return DeltaLakeTable.in_folder(address, schema, partition_by=partition_by)
+        place = parse(address) if address else None
+        if isinstance(place, IcebergAddress):
+            return IcebergLakeTable.at(place, schema, partition_by=partition_by)
+        return DeltaLakeTable.in_folder(place, schema, partition_by=partition_by)
 
     @property
     def schema(self) -> StructType:
@@ -131,25 +134,3 @@ class LakeTable(ABC):
     @abstractmethod
     def row_count(self) -> int:
         """How many rows it holds, from its own statistics; 0 when there is no table."""
-
-    def claim(self, files: Sequence[LakeFile]) -> None:
-        """Make files young again just before their commit, so that `vacuum` leaves them alone.
-
-        Raises:
-            SluiceError: One is gone. A commit that names it would leave a hole in the table.
-        """
-        for file in files:
-            try:
-                os.utime(Path(self.path) / file.path)
-            except FileNotFoundError:
-                raise SluiceError(
-                    f"the file {file.path} was taken away from {self.path} before its commit, as a vacuum with "
-                    "a retention shorter than the write does; run the write again"
-                ) from None
-
-
-def nullable(schema: StructType) -> StructType:
-    """The schema with columns that may all be null."""
-    return StructType.fromJson(
-        {**schema.jsonValue(), "fields": [{**f.jsonValue(), "nullable": True} for f in schema]}
-    )

@@ -17,7 +17,26 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from pgsluice.errors import SluiceError
+from pgsluice.spark.lake.files import LakeFile
+
 ASIDE = "_vacuum"
+
+
+def claim(folder: Path, files: Iterable[LakeFile]) -> None:
+    """Make files young just before the commit that names them.
+
+    Raises:
+        SluiceError: One is gone. A commit that names it would leave a hole in the table.
+    """
+    for file in files:
+        try:
+            os.utime(folder / file.path)
+        except FileNotFoundError:
+            raise SluiceError(
+                f"the file {file.path} was taken away from {folder} before its commit, as a vacuum with a "
+                "retention shorter than the write does; run the write again"
+            ) from None
 
 
 def old_files(folder: Path, names: Iterable[str], *, age_s: float) -> list[str]:

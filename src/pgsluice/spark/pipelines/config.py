@@ -24,13 +24,14 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import ConfigurationError
 
 # Each is a module of this package with one function of the same name.
-KINDS = ("events",)
+KINDS = ("events", "ingest", "replay")
 ALL = "all"
 _RESERVED = ("defaults", "spark", ALL)
 # Arguments of the functions that whoever runs them gives, not who configures them.
@@ -41,6 +42,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "float": (float, int),
     "str": (str,),
     "Path": (str,),
+    "datetime": (datetime,),
     "Mapping[str, str]": (dict,),
 }
 _SEQUENCE = re.compile(r"Sequence\[([^]]*)\]")

@@ -43,9 +43,7 @@ def access_for(dsn: str | None, cleanup: ExitStack) -> Access:
         return Access()  # libpq's own variables, which the workers inherit
     if not secrets_of(conninfo):
         return Access(dsn=conninfo)
-    file = private_file(conninfo)
-    cleanup.callback(file.unlink, missing_ok=True)
-    return Access(dsn_file=str(file))
+    return Access(dsn_file=str(cleanup.enter_context(private_file(conninfo))))
 
 
 def folder(path: str | Path, what: str) -> Path:

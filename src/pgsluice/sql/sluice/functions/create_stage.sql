@@ -57,6 +57,6 @@ end;
 $$;
 
 comment on function sluice.create_stage(text, bigint, text[]) is
-    'Make the table sluice.stage_… with these columns for rows that a sink will send as this version; returns its number.';
+    'Make a table with these columns for rows that a sink will send as this version; returns its number: the 7th is stage_7 in schema sluice.';
 revoke execute on function sluice.create_stage(text, bigint, text[]) from public;
 grant execute on function sluice.create_stage(text, bigint, text[]) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

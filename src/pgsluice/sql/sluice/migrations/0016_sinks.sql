@@ -21,7 +21,7 @@ create table sluice.stage (
     made_at timestamptz not null
 );
 comment on table sluice.stage is
-    'The tables sluice.stage_…, each with the rows of one task that wait for the commit of their sink.';
+    'Tables named stage_ and a number, each with the rows of one task that wait for the commit of their sink.';
 create index stage_sink_id_version_idx on sluice.stage (sink_id, version);
 create index stage_made_at_idx on sluice.stage (made_at);
 

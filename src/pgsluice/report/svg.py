@@ -1,0 +1,86 @@
+"""Plots as SVG text, in one style."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+DATABASE_COLOUR = "#336791"
+WORKER_COLOUR = "#d9822b"
+LAKE_COLOUR = "#2a9d8f"
+STYLE = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.edgecolor": "#94a3b8",
+    "axes.labelcolor": "#475569",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": "#e2e8f0",
+    "xtick.color": "#64748b",
+    "ytick.color": "#64748b",
+    "text.color": "#1e293b",
+    "legend.frameon": False,
+    "lines.linewidth": 2,
+    "lines.solid_capstyle": "round",
+}
+
+
+class Plot:
+    """A plot that is being drawn.
+
+    Attributes:
+        axes: Of matplotlib.
+        svg: Its text, once the block of `plot` has ended.
+    """
+
+    def __init__(self, axes: Any) -> None:
+        self.axes = axes
+        self.svg = ""
+
+
+@contextmanager
+def plot(width: float, height: float) -> Iterator[Plot]:
+    """Draw one plot; its size in inches says how large its words are beside it."""
+    import matplotlib as mpl  # an extra; and slow to import
+
+    mpl.use("svg")  # no window, and no toolkit that may be broken
+    from matplotlib import pyplot as plt
+
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
+        try:
+            drawn = Plot(axes)
+            yield drawn
+            text = io.StringIO()
+            figure.savefig(
+                text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+            )
+        finally:
+            plt.close(figure)
+    # Without the XML prologue, which does not belong inside HTML.
+    drawn.svg = text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def legend_above(axes: Any) -> None:
+    """The names of the lines, over the plot and not in it."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words with three figures at most: `850 µs`, `3.2 ms`, `1.45 s`; a dash for NaN."""
+    if math.isnan(seconds):
+        return "-"
+    if seconds >= 1000:
+        return f"{seconds:,.0f} s"
+    for factor, unit in ((1.0, "s"), (1e-3, "ms")):
+        value = float(f"{seconds / factor:.3g}")  # rounded first: 999.9 ms are 1 s
+        if value >= 1:
+            return f"{value:g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"

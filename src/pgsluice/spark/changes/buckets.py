@@ -1,0 +1,382 @@
+"""Changes applied to a current state by Spark's executors: the way for tables that are too large for the driver.
+
+The table is divided into buckets by the hash of the key. A bucket that has changes is read, combined with them and
+written to a new file, each by one task; the driver then makes one commit that takes the old files out and the new
+ones in. So the cost is that of the buckets that changed, whatever the size of the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+import pyarrow.parquet as pq
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from pgsluice.errors import SluiceError
+from pgsluice.spark.changes.collapse import (
+    NEVER,
+    Collapsed,
+    Identity,
+    Last,
+    another_key,
+    collapse,
+    identity_for,
+    later,
+)
+from pgsluice.spark.changes.current import (
+    BUCKET,
+    CHANGED_AT,
+    DELETED,
+    SEQ,
+    CurrentTable,
+    commit_durably,
+    rows_of,
+)
+from pgsluice.spark.changes.reading import changes_of
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+SUMMARY = -1  # the bucket of what a task says of its changes as a whole
+_TRIES = 3  # somebody compacts the table meanwhile
+_TASKS_A_CORE = 4  # at the most: buckets are of about one size, and a task has its price
+
+Cell = tuple[int, str]
+
+
+def bucket_of(known_by: Identity, bucket_count: int) -> int:
+    """The bucket of a row; the same in every process."""
+    return zlib.crc32(repr([str(part) for part in known_by]).encode()) % bucket_count
+
+
+def combine(
+    there: pa.Table, rows: pa.Table, key: tuple[str, ...], emptied_at: int = NEVER
+) -> pa.Table:
+    """The rows of a current state after changes.
+
+    Args:
+        there: Those before, one for each key.
+        rows: The changes, one for each key; one that is not newer than what is there is passed over.
+        key: The columns of the key.
+        emptied_at: What is below is gone.
+    """
+    there = there.filter(pc.field(SEQ) >= emptied_at)
+    rows = rows.filter(pc.field(SEQ) >= emptied_at)
+    names = [*key, SEQ]
+    both = (
+        there.select(names)
+        .append_column("_old", pa.array(range(there.num_rows), pa.int64()))
+        .join(
+            rows.select(names).append_column("_new", pa.array(range(rows.num_rows), pa.int64())),
+            keys=list(key),
+            join_type="inner",
+            right_suffix="_of_new",
+        )
+    )
+    is_newer = pc.greater(both[f"{SEQ}_of_new"], both[SEQ])
+    return pa.concat_tables(
+        [
+            _without(there, both["_old"].filter(is_newer)),
+            _without(rows, both["_new"].filter(pc.invert(is_newer))),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a micro-batch holds for one table, besides the rows.
+
+    Attributes:
+        buckets: Those with changes.
+        columns: The columns of the rows.
+        emptied_at: See `Collapsed`.
+        key: The columns of the key; empty when there is no row.
+    """
+
+    buckets: frozenset[int]
+    columns: tuple[str, ...]
+    emptied_at: int
+    key: tuple[str, ...]
+
+
+def to_cells(
+    events: RDD[Any], name: str, kinds: Mapping[str, pa.DataType], bucket_count: int
+) -> RDD[Cell]:
+    """The last changes of each bucket, from each task, and what each task says of all of its changes.
+
+    Args:
+        events: With the values of `reading.EXPRESSIONS`, of this table only.
+        name: `schema.table`.
+        kinds: The types in the lake of the columns of its key, at least.
+        bucket_count: How many buckets it has.
+    """
+
+    def task(events: Iterable[Any]) -> Iterator[Cell]:
+        changes = list(changes_of(events, name.__eq__))
+        if changes:
+            yield from _cells(collapse(changes, kinds), bucket_count)
+
+    return events.mapPartitions(task)
+
+
+def summary_of(cells: RDD[Cell]) -> Summary:
+    """What the tasks said, as one.
+
+    Raises:
+        SluiceError: They saw different keys.
+    """
+    summaries = [json.loads(text) for bucket, text in cells.filter(_is_summary).collect()]
+    keys = sorted({tuple(summary["key"]) for summary in summaries if summary["key"]})
+    if len(keys) > 1:
+        raise another_key(summaries[0]["table"], keys[0], keys[1])
+    return Summary(
+        frozenset(bucket for summary in summaries for bucket in summary["buckets"]),
+        tuple(dict.fromkeys(name for summary in summaries for name in summary["columns"])),
+        max((summary["emptied_at"] for summary in summaries), default=NEVER),
+        keys[0] if keys else (),
+    )
+
+
+def apply_cells(
+    table: CurrentTable,
+    cells: RDD[Cell],
+    summary: Summary,
+    *,
+    app_id: str,
+    version: int,
+    deleted_kept_h: float,
+) -> bool:
+    """Apply changes in one commit, once for each version of an application.
+
+    Args:
+        table: Has all columns of the changes, and buckets.
+        cells: From `to_cells`.
+        summary: From `summary_of`.
+        app_id, version: As of `merge`.
+        deleted_kept_h: For how many hours the traces of deleted rows stay, at least.
+
+    Returns:
+        False when this or a later version was applied already; nothing is done then.
+
+    Raises:
+        SluiceError: Other commits came between again and again.
+    """
+    for _ in range(_TRIES):
+        if table.has_applied(app_id, version):
+            return False
+        try:
+            _apply(table, cells, summary, app_id, version, deleted_kept_h)
+        except CommitFailedError as error:
+            failure = error
+            table = table.again()
+        else:
+            return True
+    raise SluiceError(
+        f"the current state of {table.name} refused a commit: {failure}; run the pipeline again"
+    ) from failure
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A new file of a bucket, in no commit yet; its path is relative to the table's folder."""
+
+    bucket: int
+    path: str
+    size_bytes: int
+    stats: str
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What a task needs to know to rewrite buckets of a table.
+
+    Attributes:
+        name, folder, schema, key: The table's.
+        files: The files of each bucket, absolute.
+        emptied_at: The line below which everything is gone.
+        forget_before_us: Traces of rows deleted before this time may go.
+    """
+
+    name: str
+    folder: Path
+    schema: pa.Schema
+    key: tuple[str, ...]
+    files: Mapping[int, tuple[str, ...]]
+    emptied_at: int
+    forget_before_us: int
+
+    def task(self, cell: tuple[int, Iterable[str]]) -> list[Written]:
+        """Rewrite a bucket, from what `to_cells` says of it: its file, or none."""
+        bucket, contents = cell
+        written = self.write(bucket, _lasts(contents))
+        return [] if written is None else [written]
+
+    def write(self, bucket: int, lasts: Iterable[Last]) -> Written | None:
+        """Write a bucket anew; None when nothing is left of it.
+
+        Args:
+            bucket: Its number.
+            lasts: Its changes, of each row one or more.
+        """
+        identity = identity_for(
+            self.name, self.key, {field.name: field.type for field in self.schema}
+        )
+        rows: dict[Identity, Last] = {}
+        for last in lasts:
+            known_by = identity(last.row)
+            rows[known_by] = later(last, rows[known_by]) if known_by in rows else last
+        files = list(self.files.get(bucket, ()))
+        # The schema may have columns that a file has not: they are null in it.
+        there = pyarrow.dataset.dataset(files, schema=self.schema).to_table() if files else None
+        combined = combine(
+            self.schema.empty_table() if there is None else there,
+            rows_of(self.name, self.schema, rows.values()),
+            self.key,
+            self.emptied_at,
+        )
+        forget_before = pa.scalar(self.forget_before_us, self.schema.field(CHANGED_AT).type)
+        combined = combined.filter(~(pc.field(DELETED) & (pc.field(CHANGED_AT) < forget_before)))
+        return self._write(bucket, combined) if combined.num_rows else None
+
+    def _write(self, bucket: int, rows: pa.Table) -> Written:
+        relative = f"{BUCKET}={bucket}/part-{uuid.uuid4()}.zstd.parquet"
+        path = self.folder / relative
+        path.parent.mkdir(exist_ok=True)
+        with path.open("xb") as file:
+            pq.write_table(rows, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        ends = pc.min_max(rows[SEQ]).as_py()
+        stats = {
+            "numRecords": rows.num_rows,
+            "minValues": {SEQ: ends["min"]},
+            "maxValues": {SEQ: ends["max"]},
+            "nullCount": {SEQ: 0, DELETED: 0},
+        }
+        return Written(bucket, relative, path.stat().st_size, json.dumps(stats))
+
+
+def _apply(
+    table: CurrentTable,
+    cells: RDD[Cell],
+    summary: Summary,
+    app_id: str,
+    version: int,
+    deleted_kept_h: float,
+) -> None:
+    draws_line = summary.emptied_at > table.emptied_at
+    line = max(summary.emptied_at, table.emptied_at)
+    there = _files(table)
+    touched = summary.buckets | (set(there) if draws_line else set())
+    if not touched and not draws_line:
+        return
+    forget_before = datetime.now(UTC) - timedelta(hours=deleted_kept_h)
+    rewriting = Rewriting(
+        table.name,
+        table.folder,
+        table.schema,
+        table.key,
+        # What ends below the line need not even be read.
+        {
+            bucket: tuple(
+                str(table.folder / file.path)
+                for file in there.get(bucket, ())
+                if file.last_seq >= line
+            )
+            for bucket in touched
+        },
+        line,
+        int(forget_before.timestamp() * 1_000_000),
+    )
+    # With the line, a bucket without changes has to be looked at too.
+    beside = [(b, "[]") for b in sorted(touched - summary.buckets) if rewriting.files[b]]
+    changed = cells.filter(_is_bucket).union(cells.context.parallelize(beside, 1))
+    tasks = max(1, min(len(touched), _TASKS_A_CORE * cells.context.defaultParallelism))
+    written = changed.groupByKey(tasks).flatMap(rewriting.task).collect()
+    now_ms = int(time.time() * 1000)
+    actions: list[AddAction | RemoveAction] = [
+        RemoveAction(file.path, True, now_ms, file.size_bytes, {BUCKET: str(bucket)})
+        for bucket in touched
+        for file in there.get(bucket, ())
+    ]
+    actions += [
+        AddAction(f.path, f.size_bytes, {BUCKET: str(f.bucket)}, now_ms, True, f.stats)
+        for f in written
+    ]
+    with commit_durably(table):
+        table.delta.create_write_transaction(
+            actions,
+            "append",
+            table.delta.schema(),
+            [BUCKET],
+            commit_properties=table.commit_properties(app_id, version, summary.emptied_at),
+        )
+
+
+def _cells(collapsed: Collapsed, bucket_count: int) -> Iterator[Cell]:
+    buckets: dict[int, list[Any]] = {}
+    for known_by, last in collapsed.rows.items():
+        change = [last.seq, last.at_us, last.deleted, last.row]
+        buckets.setdefault(bucket_of(known_by, bucket_count), []).append(change)
+    summary = {
+        "table": collapsed.table,
+        "buckets": sorted(buckets),
+        "columns": collapsed.columns,
+        "emptied_at": collapsed.emptied_at,
+        "key": collapsed.key,
+    }
+    for bucket, content in {SUMMARY: summary, **buckets}.items():
+        yield bucket, json.dumps(content)
+
+
+def _is_summary(cell: Cell) -> bool:
+    return cell[0] == SUMMARY
+
+
+def _is_bucket(cell: Cell) -> bool:
+    return cell[0] != SUMMARY
+
+
+def _lasts(contents: Iterable[str]) -> Iterator[Last]:
+    for content in contents:
+        for seq, at_us, deleted, row in json.loads(content):
+            yield Last(seq, at_us, deleted, row)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    size_bytes: int
+    last_seq: int
+
+
+def _files(table: CurrentTable) -> dict[int, list[_File]]:
+    """The files of each bucket."""
+    there: dict[int, list[_File]] = {}
+    for file in pa.table(table.delta.get_add_actions(flatten=True)).to_pylist():
+        last_seq = file.get(f"max.{SEQ}")
+        there.setdefault(file[f"partition.{BUCKET}"], []).append(
+            _File(file["path"], file["size_bytes"], 2**63 - 1 if last_seq is None else last_seq)
+        )
+    return there
+
+
+def _without(table: pa.Table, positions: pa.ChunkedArray) -> pa.Table:
+    """The table without the rows at these positions."""
+    if not len(positions):
+        return table
+    every = pa.array(range(table.num_rows), pa.int64())
+    return table.filter(pc.invert(pc.is_in(every, positions.combine_chunks())))

@@ -1,0 +1,280 @@
+"""Spark's format `pgsluice-iceberg`: rows into an Iceberg table, each micro-batch once, without any jar.
+
+Executors write Parquet files into the table's folder. Then the driver makes one snapshot with pyiceberg that
+names the files. The same commit sets the table's property `pgsluice.txn.<app>` to the micro-batch's number,
+and the snapshot carries both in its summary, `pgsluice.app-id` and `pgsluice.version`. The property and not
+the summary decides whether a micro-batch is there: snapshots expire.
+
+A commit is made on the snapshot that it has seen, or fails. Left alone, pyiceberg would move a commit that
+came second onto the first one and try again, and a driver that was thought dead would add its rows twice.
+So our tables have `commit.retry.num-retries` 0, and the loop that tries again is here: it looks at the number
+first.
+
+The warehouse is a folder that the driver and all executors share; only the driver talks to the catalogue.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.spark.lake.address import IcebergAddress, parse
+from pgsluice.spark.lake.files import LakeFile, check_partition_columns
+from pgsluice.spark.lake.iceberg_catalog import (
+    load_table,
+    local_folder,
+    opened_catalog,
+    partition_columns,
+    plain_files,
+    spark_schema,
+    sync_newest,
+)
+from pgsluice.spark.lake.sink import LakeBatchWriter, LakeStreamWriter, names_of, refuse_overwrite
+from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.lake.taking import claim
+from pgsluice.spark.schemas import arrow_schema, nullable
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyspark.sql import DataFrame, SparkSession
+
+_COMMITS_MAX = 20
+_PAUSE_S = 0.05
+_TXN = "pgsluice.txn."
+_NO_RETRIES = {"commit.retry.num-retries": "0"}
+# A stream commits every second: without merging, a table would have a manifest for each.
+_PROPERTIES = {**_NO_RETRIES, "commit.manifest-merge.enabled": "true"}
+
+
+class IcebergSink(DataSource):  # type: ignore[misc]
+    """The format `pgsluice-iceberg`.
+
+    Options: `path`, `iceberg:catalogue/namespace.table`; the table is made when it is not there. `partitionBy`,
+    `txnAppId` and `txnVersion` as those of `pgsluice-delta`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "pgsluice-iceberg"
+
+    def writer(self, schema: StructType, overwrite: bool) -> LakeBatchWriter:
+        return LakeBatchWriter(self._table(schema, overwrite), self.options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
+        return LakeStreamWriter(self._table(schema, overwrite))
+
+    def _table(self, schema: StructType, overwrite: bool) -> IcebergLakeTable:
+        refuse_overwrite(self.name(), overwrite)
+        path = self.options.get("path") or ""
+        address = parse(path) if path else None
+        if not isinstance(address, IcebergAddress):
+            raise ConfigurationError(
+                f"the format pgsluice-iceberg has the path {path!r}; give iceberg:catalogue/namespace.table"
+            )
+        partition_by = names_of(self.options.get("partitionBy"))
+        return IcebergLakeTable.at(address, schema, partition_by=partition_by)
+
+
+@dataclass(frozen=True)
+class IcebergLakeTable(LakeTable):
+    """An Iceberg table in a catalogue.
+
+    Attributes:
+        address: Where it is.
+        location: Its folder as Iceberg has it; `path` is the folder of data inside.
+    """
+
+    address: IcebergAddress = field(kw_only=True)
+    location: str = field(kw_only=True)
+
+    # Readers of Iceberg look for all columns in the files.
+    keeps_partition_columns: ClassVar[bool] = True
+
+    @classmethod
+    def at(
+        cls, address: IcebergAddress, schema: StructType, *, partition_by: Sequence[str] = ()
+    ) -> IcebergLakeTable:
+        """The table at an address, as `LakeTable.of` says it."""
+        columns = _widened(nullable(schema))
+        check_partition_columns(arrow_schema(columns), partition_by)
+        with opened_catalog(address.catalog) as catalog:
+            there = load_table(catalog, address)
+            if there is None:
+                location = _new_location(catalog, address)
+            else:
+                location = there.location()
+                partition_by = partition_by or partition_columns(there, address)
+        return cls(
+            f"{local_folder(location, address)}/data",
+            columns.json(),
+            tuple(partition_by),
+            address=address,
+            location=location,
+        )
+
+    def create(self) -> None:
+        with opened_catalog(self.address.catalog) as catalog:
+            self._create(catalog)
+
+    def commit(self, files: Sequence[LakeFile], *, app_id: str | None, version: int | None) -> bool:
+        from pyiceberg.exceptions import CommitFailedException
+
+        said = ""
+        for number in range(_COMMITS_MAX):
+            time.sleep(random.uniform(0, number * _PAUSE_S))  # noqa: S311 - not a secret
+            with opened_catalog(self.address.catalog) as catalog:
+                table = self._create(catalog)
+                if not files:
+                    return True
+                if app_id is not None and version is not None:
+                    last = _last_version(table, app_id)
+                    # Not `last or -1`: the first micro-batch has the number 0.
+                    if last is not None and last >= version:
+                        return False
+                claim(Path(self.path), files)
+                try:
+                    self._add(table, files, app_id, version)
+                except CommitFailedException as error:
+                    said = str(error)
+                    continue  # somebody else was first: look again whether it was this version
+                sync_newest(table)
+                return True
+        raise SluiceError(
+            f"the lake table {self.address} refused {_COMMITS_MAX} commits, as others came before: {said}; run "
+            "the write again"
+        )
+
+    def last_version(self, app_id: str) -> int | None:
+        with opened_catalog(self.address.catalog) as catalog:
+            table = load_table(catalog, self.address)
+            return None if table is None else _last_version(table, app_id)
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        return read_iceberg(spark, self.address)
+
+    def row_count(self) -> int:
+        with opened_catalog(self.address.catalog) as catalog:
+            table = load_table(catalog, self.address)
+            return 0 if table is None else table.scan().count()
+
+    def _add(
+        self, table: Table, files: Sequence[LakeFile], app_id: str | None, version: int | None
+    ) -> None:
+        summary, properties = {}, {}
+        if app_id is not None and version is not None:
+            summary = {"pgsluice.app-id": app_id, "pgsluice.version": str(version)}
+            properties = {_TXN + app_id: str(version)}
+        with table.transaction() as transaction:
+            transaction.add_files(
+                [f"{self.location}/data/{file.path}" for file in files],
+                snapshot_properties=summary,
+                check_duplicate_files=False,  # would read all of the table's metadata; our names are UUIDs
+            )
+            if properties:
+                transaction.set_properties(properties)
+
+    def _create(self, catalog: Catalog) -> Table:
+        table = load_table(catalog, self.address) or self._made(catalog)
+        there = spark_schema(table)
+        wanted = self.schema
+        if [(c.name, c.dataType) for c in there] != [(c.name, c.dataType) for c in wanted]:
+            raise ConfigurationError(
+                f"the lake table {self.address} has the columns {', '.join(there.names)}, not "
+                f"{', '.join(wanted.names)}, or other types; use another table"
+            )
+        if partition_columns(table, self.address) != self.partition_by:
+            raise ConfigurationError(
+                f"the lake table {self.address} is partitioned by "
+                f"{', '.join(partition_columns(table, self.address)) or 'no column'}, not by "
+                f"{', '.join(self.partition_by) or 'no column'}; leave partitionBy out, or use another table"
+            )
+        if not _NO_RETRIES.items() <= table.properties.items():
+            with table.transaction() as transaction:
+                transaction.set_properties(_NO_RETRIES)
+        return table
+
+    def _made(self, catalog: Catalog) -> Table:
+        from pyiceberg.exceptions import (
+            CommitFailedException,
+            NamespaceAlreadyExistsError,
+            TableAlreadyExistsError,
+        )
+        from sqlalchemy.exc import IntegrityError
+
+        namespace = self.address.identifier.rpartition(".")[0]
+        # Somebody may be making it at this moment: then theirs is taken.
+        if not catalog.namespace_exists(namespace):
+            with suppress(NamespaceAlreadyExistsError, IntegrityError):
+                catalog.create_namespace(namespace)
+        making = catalog.create_table_transaction(
+            self.address.identifier,
+            schema=self.arrow_schema,
+            location=self.location,
+            properties=_PROPERTIES,
+        )
+        with (
+            suppress(TableAlreadyExistsError, CommitFailedException),
+            making,
+            making.update_spec() as spec,
+        ):
+            for name in self.partition_by:
+                spec.add_identity(name)
+        return catalog.load_table(self.address.identifier)
+
+
+def read_iceberg(spark: SparkSession, address: IcebergAddress) -> DataFrame:
+    """Read an Iceberg table as its newest snapshot has it, without any jar.
+
+    Raises:
+        ConfigurationError: There is no such table, or rows were deleted or columns renamed in a way that its
+            files alone do not show.
+    """
+    with opened_catalog(address.catalog) as catalog:
+        table = load_table(catalog, address)
+        if table is None:
+            raise ConfigurationError(
+                f"there is no lake table {address}; run a pipeline into it first"
+            )
+        schema = spark_schema(table)
+        files = [str(local_folder(f.file_path, address)) for f in plain_files(table, address)]
+    if not files:
+        return spark.createDataFrame([], schema)
+    # The values of partitions are in the files, not to be guessed from the folders' names.
+    return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*files)
+
+
+def _last_version(table: Table, app_id: str) -> int | None:
+    version = table.properties.get(_TXN + app_id)
+    return None if version is None else int(version)
+
+
+def _widened(schema: StructType) -> StructType:
+    """The schema with types that Iceberg has: its smallest whole number has 32 bits."""
+    columns = [
+        {**c.jsonValue(), "type": "integer"}
+        if c.dataType.typeName() in ("byte", "short")
+        else c.jsonValue()
+        for c in schema
+    ]
+    return StructType.fromJson({**schema.jsonValue(), "fields": columns})
+
+
+def _new_location(catalog: Catalog, address: IcebergAddress) -> str:
+    warehouse = catalog.properties.get("warehouse")
+    if not warehouse:
+        raise ConfigurationError(
+            f"the catalogue {address.catalog!r} has no warehouse; set "
+            f"PYICEBERG_CATALOG__{address.catalog.upper()}__WAREHOUSE to a folder that Spark's driver and "
+            "executors share"
+        )
+    return f"{warehouse.rstrip('/')}/{address.identifier.replace('.', '/')}"

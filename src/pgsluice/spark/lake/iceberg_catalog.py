@@ -1,0 +1,158 @@
+"""Iceberg's tables through pyiceberg: catalogues by name, errors with a way out."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgsluice.errors import ConfigurationError, MissingExtraError, SluiceError
+from pgsluice.spark.lake.address import IcebergAddress
+from pgsluice.spark.lake.disk import sync_file, sync_folder
+from pgsluice.spark.schemas import nullable
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyspark.sql.types import StructType
+
+_NEEDED = ("pyiceberg", "sqlalchemy")
+
+
+@contextmanager
+def opened_catalog(name: str) -> Iterator[Catalog]:
+    """The catalogue of that name in pyiceberg's configuration, read anew.
+
+    Raises:
+        MissingExtraError: pyiceberg is not installed.
+        ConfigurationError: It knows no such catalogue.
+        SluiceError: Its database failed, here or in the block; what was being committed may be committed.
+    """
+    missing = [package for package in _NEEDED if importlib.util.find_spec(package) is None]
+    if missing:
+        raise MissingExtraError(
+            f"Iceberg tables need the Python package{'s' * (len(missing) > 1)} {', '.join(missing)}; "
+            "`pip install 'pgsluice[iceberg]'`"
+        )
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.utils.config import Config
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+    settings = Config().get_catalog_config(name)
+    if not settings:
+        raise ConfigurationError(
+            f"pyiceberg knows no catalogue {name!r}; set PYICEBERG_CATALOG__{name.upper()}__URI and "
+            f"PYICEBERG_CATALOG__{name.upper()}__WAREHOUSE, or write them into .pyiceberg.yaml"
+        )
+    properties = {str(key): str(value) for key, value in settings.items()}
+    try:
+        try:
+            catalog = load_catalog(name, **properties)
+        except DBAPIError:
+            # Two processes may have made its own tables at the same moment, and one of them failed.
+            catalog = load_catalog(name, **properties)
+        try:
+            yield catalog
+        finally:
+            catalog.close()
+    except SQLAlchemyError as error:
+        # Its text names the statement; its cause may hold more than that.
+        said = _scrubbed(" ".join(str(error).split()), properties.get("uri", ""))
+        raise SluiceError(
+            f"the Iceberg catalogue {name!r} failed: {said}; run it again: what was committed is recognised"
+        ) from None
+
+
+def load_table(catalog: Catalog, address: IcebergAddress) -> Table | None:
+    """The table as it is now; None when it is not there."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        return catalog.load_table(address.identifier)
+    except NoSuchTableError:
+        return None
+
+
+def spark_schema(table: Table) -> StructType:
+    """Its columns as Spark has them; each may be null."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return nullable(from_arrow_schema(table.schema().as_arrow()))
+
+
+def partition_columns(table: Table, address: IcebergAddress) -> tuple[str, ...]:
+    """The columns by whose values it is partitioned.
+
+    Raises:
+        ConfigurationError: It is partitioned by something else, such as the day of a time.
+    """
+    columns = table.spec().fields
+    for column in columns:
+        if str(column.transform) != "identity":
+            raise ConfigurationError(
+                f"the lake table {address} is partitioned by {column.transform} of a column; only the values "
+                "of columns are supported: use another table"
+            )
+    return tuple(column.name for column in columns)
+
+
+def plain_files(table: Table, address: IcebergAddress) -> list[DataFile]:
+    """The files of the newest snapshot, which must be all there is to know.
+
+    Raises:
+        ConfigurationError: Rows were deleted, or columns renamed, in a way that the files do not show.
+    """
+    tasks = list(table.scan().plan_files())
+    if any(task.delete_files for task in tasks) or any(
+        len(column.names) > 1 for column in (table.name_mapping() or ())
+    ):
+        raise ConfigurationError(
+            f"the lake table {address} has deleted rows or renamed columns, which its files alone do not show; "
+            "use a session that has Iceberg's own jar"
+        )
+    return [task.file for task in tasks]
+
+
+def local_folder(location: str, address: IcebergAddress) -> Path:
+    """The folder of a location.
+
+    Raises:
+        ConfigurationError: It is in no folder.
+    """
+    local = location.removeprefix("file://")
+    if "://" in local:
+        raise ConfigurationError(
+            f"the table {address} is at {location}, which is not a folder; give its catalogue a warehouse that "
+            "Spark's driver and executors share"
+        )
+    return Path(local)
+
+
+def sync_newest(table: Table) -> None:
+    """Force the newest snapshot's metadata to disk: pyiceberg leaves that to the system."""
+    paths = [table.metadata_location]
+    snapshot = table.current_snapshot()
+    if snapshot is not None:
+        paths.append(snapshot.manifest_list)
+        paths += [
+            manifest.manifest_path
+            for manifest in snapshot.manifests(table.io)
+            if manifest.added_snapshot_id == snapshot.snapshot_id
+        ]
+    for path in paths:
+        sync_file(Path(path.removeprefix("file://")))
+    sync_folder(Path(table.metadata_location.removeprefix("file://")).parent)
+
+
+def _scrubbed(text: str, uri: str) -> str:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        password = make_url(uri).password
+    except ArgumentError:
+        password = uri
+    return text.replace(str(password), "***") if password else text

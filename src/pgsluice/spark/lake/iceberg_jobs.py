@@ -1,0 +1,215 @@
+"""The jobs of an Iceberg table; see `jobs`."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.spark.lake.address import IcebergAddress
+from pgsluice.spark.lake.compaction import bins, rows_of
+from pgsluice.spark.lake.files import LakeFile, write_files
+from pgsluice.spark.lake.iceberg_catalog import (
+    load_table,
+    local_folder,
+    opened_catalog,
+    partition_columns,
+    plain_files,
+    spark_schema,
+    sync_newest,
+)
+from pgsluice.spark.lake.jobs import TARGET_MB_DEFAULT, Commit, Compaction, TableState, Vacuum
+from pgsluice.spark.lake.taking import claim, old_files, take_away
+from pgsluice.spark.schemas import arrow_schema
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+_COMMITS_MAX = 20
+_PAUSE_S = 0.05
+
+
+def compact(address: IcebergAddress, *, target_bytes: int) -> Compaction:
+    """See `jobs.compact`."""
+    with opened_catalog(address.catalog) as catalog:
+        table = _open(catalog, address)
+        data = local_folder(table.location(), address) / "data"
+        old: list[DataFile] = []
+        new: list[LakeFile] = []
+        for small in bins(
+            plain_files(table, address),
+            group=lambda file: (file.spec_id, file.partition),
+            size_bytes=lambda file: int(file.file_size_in_bytes),
+            target_bytes=target_bytes,
+        ):
+            old += small
+            new += _rewritten(table, address, data, small)
+        if old:
+            claim(data, new)
+            table = _committed(catalog, address, lambda newest: _replace(newest, address, old, new))
+            sync_newest(table)
+        snapshot = table.current_snapshot()
+        return Compaction(len(old), len(new), snapshot.snapshot_id if snapshot else 0)
+
+
+def vacuum(address: IcebergAddress, *, retention_hours: float, dry_run: bool) -> Vacuum:
+    """See `jobs.vacuum`."""
+    oldest = datetime.now(UTC) - timedelta(hours=retention_hours)
+    age_s = retention_hours * 3600
+    with opened_catalog(address.catalog) as catalog:
+        table = _open(catalog, address)
+        folder = local_folder(table.location(), address)
+        if not dry_run and len(_kept(table, oldest)) < len(table.snapshots()):
+            table = _committed(
+                catalog,
+                address,
+                lambda newest: newest.maintenance.expire_snapshots().older_than(oldest).commit(),
+            )
+        named = _named(table, address, oldest)
+        # What else a user keeps in the folder is not ours.
+        there = (path for part in ("data", "metadata") for path in (folder / part).rglob("*.*"))
+        unneeded = (
+            name for name in (str(p.relative_to(folder)) for p in there) if name not in named
+        )
+        if dry_run:
+            names = old_files(folder, unneeded, age_s=age_s)
+            return Vacuum(names, sum((folder / name).stat().st_size for name in names))
+        removed, size_bytes = take_away(
+            folder,
+            unneeded,
+            age_s=age_s,
+            named=lambda: _named(_open(catalog, address), address, oldest),
+        )
+        return Vacuum(removed, size_bytes)
+
+
+def show(address: IcebergAddress, *, history: int) -> TableState:
+    """See `jobs.show`."""
+    with opened_catalog(address.catalog) as catalog:
+        table = _open(catalog, address)
+        files = [task.file for task in table.scan().plan_files()]
+        snapshot = table.current_snapshot()
+        newest_first = sorted(
+            table.snapshots(), key=lambda one: one.sequence_number or 0, reverse=True
+        )
+        return TableState(
+            format="iceberg",
+            version=snapshot.snapshot_id if snapshot else 0,
+            rows=sum(file.record_count for file in files),
+            files=len(files),
+            size_bytes=sum(file.file_size_in_bytes for file in files),
+            small_files=sum(
+                file.file_size_in_bytes < (TARGET_MB_DEFAULT << 20) // 4 for file in files
+            ),
+            partition_by=list(partition_columns(table, address)),
+            columns=[f"{column.name} {column.field_type}" for column in table.schema().fields],
+            history=[
+                Commit(
+                    version=one.snapshot_id,
+                    committed_at=datetime.fromtimestamp(one.timestamp_ms / 1000, UTC),
+                    operation=one.summary.operation.value if one.summary else "unknown",
+                )
+                for one in newest_first[:history]
+            ],
+        )
+
+
+def _open(catalog: Catalog, address: IcebergAddress) -> Table:
+    table = load_table(catalog, address)
+    if table is None:
+        raise ConfigurationError(f"there is no lake table {address}; run a pipeline into it first")
+    return table
+
+
+def _committed(catalog: Catalog, address: IcebergAddress, change: Callable[[Table], None]) -> Table:
+    """Make a change on the newest state, again when another commit came first; the table afterwards."""
+    from pyiceberg.exceptions import CommitFailedException
+
+    for number in range(_COMMITS_MAX):
+        time.sleep(random.uniform(0, number * _PAUSE_S))  # noqa: S311 - not a secret
+        table = _open(catalog, address)
+        try:
+            change(table)
+        except CommitFailedException as error:
+            said = str(error)
+        else:
+            return _open(catalog, address)
+    raise SluiceError(
+        f"the lake table {address} refused {_COMMITS_MAX} commits, as others came before: {said}; run it again"
+    )
+
+
+def _rewritten(
+    table: Table, address: IcebergAddress, data: Path, small: list[DataFile]
+) -> tuple[LakeFile, ...]:
+    schema = arrow_schema(spark_schema(table))
+    return write_files(
+        data,
+        schema,
+        rows_of([local_folder(file.file_path, address) for file in small], schema),
+        part=0,
+        partition_by=partition_columns(table, address),
+        keep_partition_columns=True,
+    )
+
+
+def _replace(
+    table: Table, address: IcebergAddress, old: list[DataFile], new: list[LakeFile]
+) -> None:
+    from pyiceberg.exceptions import ValidationException
+    from pyiceberg.io.pyarrow import parquet_file_to_data_file
+
+    try:
+        with (
+            table.transaction() as transaction,
+            transaction.update_snapshot().overwrite() as change,
+        ):
+            for file in old:
+                change.delete_data_file(file)
+            for written in new:
+                path = f"{table.location()}/data/{written.path}"
+                change.append_data_file(parquet_file_to_data_file(table.io, table.metadata, path))
+    except ValidationException as error:
+        raise SluiceError(
+            f"rows of the lake table {address} were removed or rewritten while it was compacted: {error}; run it "
+            "again"
+        ) from error
+
+
+def _kept(table: Table, oldest: datetime) -> list[Any]:
+    """The snapshots that stay: those of the last hours, and those that a branch or a tag is at."""
+    referred = {ref.snapshot_id for ref in table.metadata.refs.values()}
+    return [
+        one
+        for one in table.snapshots()
+        if one.snapshot_id in referred or one.timestamp_ms >= oldest.timestamp() * 1000
+    ]
+
+
+def _named(table: Table, address: IcebergAddress, oldest: datetime) -> set[str]:
+    """All files that the kept snapshots name, relative to the table's folder."""
+    paths = {table.metadata_location}
+    paths |= {entry.metadata_file for entry in table.metadata.metadata_log}
+    paths |= {one.statistics_path for one in table.metadata.statistics}
+    paths |= {one.statistics_path for one in table.metadata.partition_statistics}
+    manifests = {}
+    for snapshot in _kept(table, oldest):
+        paths.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            manifests[manifest.manifest_path] = manifest
+    for path, manifest in manifests.items():
+        paths.add(path)
+        entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+        paths |= {entry.data_file.file_path for entry in entries}
+    folder = local_folder(table.location(), address)
+    return {
+        str(local.relative_to(folder))
+        for local in (local_folder(path, address) for path in paths)
+        if local.is_relative_to(folder)
+    }

@@ -1,0 +1,179 @@
+"""Captured changes into the lake, and the current state of each captured table: the pipeline `changes`.
+
+stream = changes("changes", "/lake/shop", "/lake/shop.checkpoint", snapshots=["public.account"])
+stream.catch_up()                                # everything committed before this call is in the lake
+live(spark, "/lake/shop", "public.account")      # the rows that the table has
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgsluice.client.calls import spark as calls
+from pgsluice.errors import ConfigurationError
+from pgsluice.spark.access import driver_connection, run
+from pgsluice.spark.patience import patiently
+from pgsluice.spark.pipelines.events import EventStream
+from pgsluice.spark.pipelines.places import (
+    access_for,
+    consumer_name,
+    folder,
+    open_table,
+    session_for,
+)
+from pgsluice.spark.running import Progress
+from pgsluice.spark.session import require_extra
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pgsluice.spark.changes.apply import CurrentStates
+
+DELETED_KEPT_H = 168.0
+BUCKETS_MAX = 100_000
+
+
+def changes(
+    log: str,
+    lake: str | Path,
+    checkpoint: str | Path,
+    *,
+    dsn: str | None = None,
+    consumer: str | None = None,
+    once: bool = False,
+    starting: str = "earliest",
+    snapshots: Iterable[str] = (),
+    tables: Iterable[str] | None = None,
+    buckets: Mapping[str, int] | None = None,
+    text_columns: Iterable[str] = (),
+    deleted_kept_h: float = DELETED_KEPT_H,
+    max_rows_per_trigger: int = 200_000,
+    trigger_s: float = 1.0,
+    partitions: int | None = None,
+    spark: SparkSession | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> EventStream:
+    """Stream captured changes into the lake: each event once, and what every table is now.
+
+    `LAKE/events` gets every event of the log. `LAKE/current/schema.table` is the current state of each table whose
+    changes are among them; `pgsluice.spark.changes.current` says what is in it. Each of these tables takes a micro-
+    batch in one commit and once, whatever dies in between.
+
+    Args:
+        log: An event log that `sluice.capture`, `pgq.jsontriga` or `pgq.logutriga` write to.
+        lake: The folder of all these tables; made when it is not there. One log for one lake.
+        checkpoint: A folder for Spark's notes on how far it is. Lake and checkpoint belong together.
+        dsn, consumer, once, starting, max_rows_per_trigger, trigger_s, partitions, spark, on_progress: See `events`.
+        snapshots: Tables, captured by `sluice.capture`, whose rows of before are wanted too. They are appended to the
+            log, once for each checkpoint, before this returns; interrupted, it goes on in the next run. Writers go
+            on.
+        tables: Tables that get a current state, as `schema.table`; all of which there are changes when None.
+        buckets: Tables too large for the driver, as `schema.table`, and into how many buckets each is divided:
+        changes
+            are applied by Spark's executors then. It stays as it was when the table's current state was made.
+        text_columns: Columns, as `schema.table.column`, that are text in the lake: where a value does not fit the
+        type.
+        deleted_kept_h: For how many hours at least a deleted row leaves a trace, 0 or more.
+
+    Returns:
+        The stream. With `once` it has ended.
+
+    Raises:
+        MissingExtraError, MissingJavaError: See `session`.
+        ConfigurationError: Lake and checkpoint do not belong together, or a table or a column cannot be kept.
+        LogNotFoundError: There is no such event log.
+        CaptureError: A table of `snapshots` is not captured into this log.
+        SluiceError: A change cannot be read or applied, or anything else that stopped the stream.
+    """
+    require_extra()
+    from pgsluice.spark.changes.apply import CurrentStates
+    from pgsluice.spark.changes.snapshot import Snapshots
+    from pgsluice.spark.stream import LOG_SCHEMA
+
+    lake_folder, notes = folder(lake, "lake"), folder(checkpoint, "checkpoint")
+    events_folder = lake_folder / "events"
+    name = consumer or consumer_name(lake_folder)
+    with ExitStack() as cleanup:
+        access = access_for(dsn, cleanup)
+        states = CurrentStates(
+            lake_folder / "current",
+            access,
+            None if tables is None else frozenset(tables),
+            _checked(buckets or {}),
+            frozenset(text_columns),
+            deleted_kept_h,
+        )
+        with driver_connection(access, autocommit=True) as database:
+            # An unknown log is named before Java starts.
+            run(database, calls.log_incarnation(log), access.conninfo())
+        session = session_for(spark, "pgsluice changes")
+        open_table(events_folder, notes, LOG_SCHEMA)
+        wanted = Snapshots(snapshots, log, notes / "snapshots")
+        ends_by_itself = once and not wanted.pending()
+        options = {
+            **access.options(),
+            "log": log,
+            "consumer": name,
+            "startingOffsets": starting,
+            "maxRowsPerTrigger": str(max_rows_per_trigger),
+            "numPartitions": str(partitions or session.sparkContext.defaultParallelism),
+        }
+        rows = patiently(lambda: session.readStream.format("pgsluice").options(**options).load())
+        writer = rows.writeStream.foreachBatch(_batch_writer(events_folder, states))
+        writer = writer.option("checkpointLocation", str(notes))
+        if ends_by_itself:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{int(trigger_s * 1000)} milliseconds")
+        stream = EventStream(
+            writer,
+            log=log,
+            lake=lake_folder,
+            consumer=name,
+            access=access,
+            cleanup=cleanup.pop_all(),
+        )
+    with ExitStack() as failing:
+        failing.callback(stream.query.stop)
+        if wanted.pending():
+            # The stream has registered its consumer by then: the log keeps these events until they are read.
+            stream.await_ready()
+            wanted.take(access)
+        failing.pop_all()
+    if ends_by_itself:
+        stream.drain(on_progress=on_progress)
+    elif once:
+        stream.catch_up(deadline_s=float("inf"))
+        stream.stop()
+    return stream
+
+
+def _batch_writer(events_folder: Path, states: CurrentStates) -> Callable[[DataFrame, int], None]:
+    def write(events: DataFrame, batch_id: int) -> None:
+        from pgsluice.spark.lake.delta import app_id_of
+
+        query_id = events.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        app_id = app_id_of(query_id)
+        # Two readers follow, and the database is to be asked once.
+        events.persist()
+        try:
+            writer = events.write.format("pgsluice-delta").mode("append")
+            writer = writer.option("txnAppId", app_id).option("txnVersion", str(batch_id))
+            patiently(lambda: writer.save(str(events_folder)))
+            states.apply(events, app_id=app_id, version=batch_id)
+        finally:
+            events.unpersist()
+
+    return write
+
+
+def _checked(buckets: Mapping[str, int]) -> dict[str, int]:
+    for table, count in buckets.items():
+        if not 2 <= count <= BUCKETS_MAX:
+            raise ConfigurationError(
+                f"buckets of {table} are {count}; use a number from 2 to {BUCKETS_MAX}"
+            )
+    return dict(buckets)

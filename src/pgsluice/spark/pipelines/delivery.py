@@ -1,0 +1,211 @@
+"""Rows into a queue or a log, each once, however often their writer starts again.
+
+Every part is one transaction: it asks the ledger how far this writer is, and waits for another process
+that writes the same; it takes the rows after that, copies them, and notes the last one. A part of which
+the answer never came was committed or was not, and the ledger knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import psycopg
+
+from pgsluice import connection
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import producing
+from pgsluice.client.calls import spark_files as calls
+from pgsluice.client.calls import spark_sinks as sinks
+from pgsluice.client.log_records import NewEvent
+from pgsluice.errors import (
+    ConfigurationError,
+    PayloadError,
+    QueueNotFoundError,
+    ServerError,
+    SluiceError,
+    translate,
+)
+
+# Data that PostgreSQL refuses (22), and what is beyond its limits (54); but 22004 and 22023 are said of
+# arguments, which are wrong for all rows alike.
+_FAULT_OF_ROW = ("22", "54")
+_NO_FAULT_OF_ROW = ("22004", "22023")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row for a queue or a log.
+
+    Attributes:
+        number: Above that of the row before: by it the ledger knows what is there.
+        message: For a queue: JSON as text, or None for null.
+        headers: For a queue: JSON as text, or None.
+        event: For a log.
+    """
+
+    number: int
+    message: str | None = None
+    headers: str | None = None
+    event: NewEvent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that the server does not take."""
+
+    row: Row
+    reason: str
+
+
+BeforeCommit = Callable[[int, Sequence[Refused]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows go: exactly one of the two.
+
+    Attributes:
+        queue: A work queue.
+        log: An event log.
+    """
+
+    queue: str | None
+    log: str | None
+
+    def __post_init__(self) -> None:
+        """Refuse both, and neither."""
+        if (self.queue is None) == (self.log is None):
+            raise ConfigurationError("say where to: give queue or log, and not both")
+
+    def __str__(self) -> str:
+        return f"queue {self.queue}" if self.log is None else f"log {self.log}"
+
+
+class Delivery:
+    """A connection that takes rows for one target; a context manager, which closes it."""
+
+    def __init__(self, target: Target, *, dsn: str | None) -> None:
+        """Connect, and look that the target is there.
+
+        Raises:
+            ConnectionFailedError: The server cannot be reached.
+            QueueNotFoundError, LogNotFoundError: There is no such target.
+            NotInstalledError: There is no schema.
+        """
+        self._target = target
+        self._database = connection.connect(connection.resolve(dsn), autocommit=True)
+        self._runner = Runner(self._database)
+        try:
+            self._copy(())  # says whether it is there, and whether this role may write to it
+        except BaseException:
+            self._database.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    def position(self, sink_id: str) -> tuple[int, Mapping[str, Any]]:
+        """Find where a writer is and what it noted last; 0 and nothing when it never wrote."""
+        with self._transaction():
+            found = self._runner.run(sinks.sink_position(sink_id))
+        return (0, {}) if found is None else (found[0], found[1] or {})
+
+    def begin(self, sink_id: str, detail: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+        """Find where a writer is and what it noted last; one that never wrote is at 0, and this is noted of it."""
+        with self._transaction():
+            found = self._runner.run(sinks.sink_position(sink_id))
+            if found is not None:
+                return found[0], found[1] or {}
+            self._runner.run(sinks.sink_commit(sink_id, 0, detail=detail))
+            return 0, detail
+
+    def deliver(
+        self,
+        rows: Sequence[Row],
+        *,
+        sink_id: str,
+        up_to: int,
+        detail: Mapping[str, Any],
+        before_commit: BeforeCommit | None = None,
+    ) -> int:
+        """Add those rows that are not there yet, and note how far that is.
+
+        Args:
+            rows: By rising number; may be empty, where there was nothing to add.
+            sink_id: Who writes.
+            up_to: Everything up to this number is done with them; as for the number of a row.
+            detail: To be noted.
+            before_commit: Called in the transaction with the number that the writer had come to before, and
+                with those rows that the server does not take: what must be on disk before they are passed by.
+
+        Returns:
+            How many were added.
+
+        Raises:
+            SluiceError: Nothing was added; or, when the connection was lost, all may have been, and the next
+                call knows.
+        """
+        with self._transaction():
+            found = self._runner.run(sinks.sink_position(sink_id))
+            last = 0 if found is None else found[0]
+            if last >= up_to:
+                return 0
+            new = [row for row in rows if row.number > last]
+            refused = self._add(new) if new else []
+            if before_commit is not None:
+                before_commit(last, refused)
+            self._runner.run(sinks.sink_commit(sink_id, up_to, detail=detail))
+        return len(new) - len(refused)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            with self._database.transaction():
+                yield
+        except psycopg.Error as error:  # of its begin or its commit
+            raise translate(error) from error
+
+    def _add(self, rows: Sequence[Row]) -> list[Refused]:
+        """Add rows, by halves where the server refuses one among them."""
+        try:
+            with self._database.transaction():  # a savepoint
+                self._copy(rows)
+        except SluiceError as error:
+            if not _is_fault_of_row(error):
+                raise
+            if len(rows) == 1:
+                return [Refused(rows[0], str(error))]
+        else:
+            return []
+        half = len(rows) // 2
+        return self._add(rows[:half]) + self._add(rows[half:])
+
+    def _copy(self, rows: Sequence[Row]) -> None:
+        if self._target.queue is not None:
+            table, now = self._runner.run(sinks.queue_table(self._target.queue))
+            messages = ((now, row.message, row.headers) for row in rows)
+            try:
+                self._runner.run_or_copy(calls.copy_messages(table, messages))
+            except ServerError as error:
+                if error.sqlstate != "42P01":
+                    raise
+                raise QueueNotFoundError(
+                    f"queue {self._target.queue!r} does not exist; create it with create({self._target.queue!r})",
+                    sqlstate=error.sqlstate,
+                ) from error
+        else:
+            events = [row.event for row in rows if row.event is not None]
+            self._runner.run_or_copy(producing.insert_many(str(self._target.log), events))
+
+
+def _is_fault_of_row(error: SluiceError) -> bool:
+    if isinstance(error, PayloadError):
+        return True
+    sqlstate = error.sqlstate or ""
+    return sqlstate.startswith(_FAULT_OF_ROW) and sqlstate not in _NO_FAULT_OF_ROW

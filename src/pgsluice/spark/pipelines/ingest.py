@@ -1,0 +1,296 @@
+"""Files into a queue or a log: the pipeline `ingest`.
+
+ingest("inbox/*.jsonl", queue="orders", once=True)   # a second run adds nothing
+
+It needs neither Spark nor Java: one connection takes rows by COPY as fast as a process can read them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from pgsluice.client.log_records import NewEvent
+from pgsluice.errors import ConfigurationError
+from pgsluice.spark.pipelines.delivery import Delivery, Refused, Row, Target
+from pgsluice.spark.pipelines.files import Record, find, read
+from pgsluice.spark.pipelines.rejects import Reject, Rejects
+from pgsluice.spark.running import Progress
+
+_log = logging.getLogger(__name__)
+# A part is sent at the latest when it holds so much: what a file's rows take in memory stays about that.
+_PART_BYTES = 8 << 20
+
+
+class Digest(Protocol):
+    """What of `hashlib`'s digests is used here."""
+
+    def hexdigest(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class IngestProgress(Progress):
+    """How far an ingest is; `offset` is the file and its last line, or row.
+
+    Attributes:
+        rejected: Rows that went to a file of rejects.
+        files: Files that are there whole, those of earlier runs among them.
+    """
+
+    rejected: int = 0
+    files: int = 0
+
+
+def ingest(
+    files: str | Path | Sequence[str | Path],
+    *,
+    queue: str | None = None,
+    log: str | None = None,
+    ev_type: str = "ingest",
+    rejects: str | Path | None = None,
+    batch_rows: int = 5000,
+    dsn: str | None = None,
+    once: bool = False,
+    every_s: float = 60.0,
+    stop: threading.Event | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> IngestProgress:
+    """Add the rows of files to a work queue or to an event log, each once, however often it is started again.
+
+    JSON lines (`.jsonl`, `.ndjson`) and CSV, each also with `.gz`, and Parquet. A line of JSON is stored as it
+    stands; a row of the other two becomes an object, of CSV with texts by the names in its first row. Rows of a
+    file keep their order.
+
+    A file is known by its path, and the database remembers how much of it is there, with a digest. What it
+    has grown by since is added; a file that does not begin any more as it did is left alone and named.
+
+    A row that is no JSON, or that the server does not take, goes with file, line and reason to a file of
+    rejects, and the others go on.
+
+    Args:
+        files: Files, folders of them, and patterns such as `inbox/*.jsonl.gz`.
+        queue: A work queue; or
+        log: An event log, each row an event.
+        ev_type: With `log`: the type of the events.
+        rejects: The folder for rejects, each in `<file>.rejects`; beside its file when None.
+        batch_rows: The most rows in one transaction, 1 or more.
+        dsn: Where to connect; by the rule of `pgsluice.connection` when None.
+        once: Return when what is there now is added. Otherwise look again and again; a file that has changed
+            since the last look is left to the next one, as somebody may be writing it.
+        every_s: How long to rest between two looks, seconds.
+        stop: Ends it after the part that is under way.
+        on_progress: Called after each part.
+
+    Raises:
+        ConfigurationError: A file cannot be read or has changed; with `once`, after all others are added.
+        QueueNotFoundError, LogNotFoundError: There is no such target.
+        SluiceError: The server refused a part for a reason that is not in its rows; or was lost.
+    """
+    if batch_rows < 1:
+        raise ConfigurationError(f"batch_rows is {batch_rows}; use 1 or more")
+    places = [files] if isinstance(files, str | Path) else list(files)
+    work = _Ingest(
+        Target(queue, log),
+        ev_type=ev_type,
+        rejects=None if rejects is None else Path(rejects).expanduser().absolute(),
+        batch_rows=batch_rows,
+        stop=stop or threading.Event(),
+        tell=on_progress or (lambda _progress: None),
+    )
+    while True:
+        failures = work.look(places, dsn=dsn, settled_s=0.0 if once else every_s)
+        if once and failures:
+            raise failures[0]
+        if once or work.stop.wait(every_s):
+            return work.progress
+
+
+class _Ingest:
+    """Looks for files, and adds what is new of them."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        ev_type: str,
+        rejects: Path | None,
+        batch_rows: int,
+        stop: threading.Event,
+        tell: Callable[[Progress], None],
+    ) -> None:
+        self.progress = IngestProgress()
+        self.stop = stop
+        self._target = target
+        self._ev_type = ev_type
+        self._rejects = rejects
+        self._batch_rows = batch_rows
+        self._tell = tell
+        self._done: dict[Path, _Look] = {}
+        self._seen: dict[Path, _Look] = {}
+
+    def look(
+        self, places: Sequence[str | Path], *, dsn: str | None, settled_s: float
+    ) -> list[ConfigurationError]:
+        """Add what is new in these places; what is wrong with files that are left alone."""
+        failures = []
+        due = [path for path in find(places) if self._is_due(path, settled_s)]
+        with Delivery(self._target, dsn=dsn) as delivery:
+            for path in due:
+                if self.stop.is_set():
+                    break
+                look = _Look.at(path)
+                try:
+                    self._add(path, look, delivery)
+                except ConfigurationError as error:
+                    _log.error("%s", error)
+                    failures.append(error)
+                self._done[path] = look
+        return failures
+
+    def _is_due(self, path: Path, settled_s: float) -> bool:
+        look = _Look.at(path)
+        if self._done.get(path) == look:
+            return False
+        before, self._seen[path] = self._seen.get(path), look
+        return before == look or time.time() - look.modified_ns / 1e9 >= settled_s
+
+    def _add(self, path: Path, look: _Look, delivery: Delivery) -> None:
+        """Add what is new of one file."""
+        sink_id = f"ingest:{self._target}:{path}"
+        done_to, noted = delivery.begin(sink_id, {})
+        if noted.get("whole") != asdict(look):
+            rejects = Rejects(path, self._rejects)
+            for part in _parts(_unseen(path, done_to, noted.get("sha256")), self._batch_rows):
+                if self.stop.is_set():
+                    return
+                detail = {"sha256": part.sha256, "whole": asdict(look) if part.is_last else None}
+                self._send(path, part, delivery, rejects, sink_id, detail)
+        self.progress = replace(self.progress, files=self.progress.files + 1)
+        self._tell(self.progress)
+
+    def _send(
+        self,
+        path: Path,
+        part: _Part,
+        delivery: Delivery,
+        rejects: Rejects,
+        sink_id: str,
+        detail: Mapping[str, Any],
+    ) -> None:
+        """Add one part, and keep what is rejected of it."""
+        began_s = time.monotonic()
+        up_to = part.records[-1].number
+        kept: list[Reject] = []
+
+        def keep(after: int, refused: Sequence[Refused]) -> None:
+            kept.extend(
+                Reject(str(path), record.number, record.error, record.text)
+                for record in part.records
+                if record.error is not None and record.number > after
+            )
+            kept.extend(
+                Reject(str(path), one.row.number, one.reason, _text_of(one.row)) for one in refused
+            )
+            kept.sort(key=lambda reject: reject.line)
+            rejects.add(kept, after=after, up_to=up_to)
+
+        added = delivery.deliver(
+            [self._row(record) for record in part.records if record.error is None],
+            sink_id=sink_id,
+            up_to=up_to,
+            detail=detail,
+            before_commit=keep,
+        )
+        if kept:
+            first = kept[0]
+            _log.warning(
+                "%s line %s is rejected: %s",
+                path,
+                first.line,
+                first.error,
+                extra={"rejected": len(kept), "kept_in": str(rejects.path)},
+            )
+        self.progress = replace(
+            self.progress,
+            rows=self.progress.rows + added,
+            micro_batches=self.progress.micro_batches + 1,
+            offset={"file": str(path), "line": up_to},
+            batch_duration_s=time.monotonic() - began_s,
+            rejected=self.progress.rejected + len(kept),
+        )
+        self._tell(self.progress)
+
+    def _row(self, record: Record) -> Row:
+        if self._target.log is None:
+            return Row(record.number, message=record.text)
+        return Row(record.number, event=NewEvent(self._ev_type, record.text))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What tells cheaply whether a file is as it was."""
+
+    size_bytes: int
+    modified_ns: int
+
+    @classmethod
+    def at(cls, path: Path) -> Self:
+        stat = path.stat()
+        return cls(stat.st_size, stat.st_mtime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some records on end, and the digest of the file up to the last of them."""
+
+    records: Sequence[Record]
+    sha256: str
+    is_last: bool
+
+
+def _unseen(path: Path, done_to: int, sha256: str | None) -> Iterator[tuple[Record, Digest]]:
+    """The records after those that are there, each with the digest of all up to it.
+
+    Raises:
+        ConfigurationError: The file does not begin with those that are there.
+    """
+    digest = hashlib.sha256()
+    is_same = done_to == 0
+    for record in read(path):
+        if record.number > done_to and not is_same:
+            break
+        digest.update(f"{record.number} {record.text}\n".encode("utf-8", "surrogatepass"))
+        if record.number == done_to:
+            is_same = digest.hexdigest() == sha256
+        elif record.number > done_to:
+            yield record, digest
+    if not is_same:
+        raise ConfigurationError(
+            f"{path} has changed since its first {done_to} lines were added; put it back, and what is new "
+            "into a file of its own"
+        )
+
+
+def _parts(records: Iterable[tuple[Record, Digest]], rows_max: int) -> Iterator[_Part]:
+    part: list[Record] = []
+    size_bytes, sha256 = 0, ""
+    for record, digest in records:
+        if len(part) == rows_max or size_bytes >= _PART_BYTES:
+            yield _Part(part, sha256, is_last=False)
+            part, size_bytes = [], 0
+        part.append(record)
+        size_bytes += record.size_bytes
+        if len(part) == rows_max or size_bytes >= _PART_BYTES:
+            sha256 = digest.hexdigest()  # now: with the next record it goes on
+    if part:
+        yield _Part(part, digest.hexdigest(), is_last=True)
+
+
+def _text_of(row: Row) -> str:
+    return row.message or "" if row.event is None else row.event.ev_data or ""

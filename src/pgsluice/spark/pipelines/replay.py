@@ -1,0 +1,391 @@
+"""Rows of the lake back into a queue or a log: the pipeline `replay`.
+
+replay("/lake/orders", "after-the-outage", queue="orders", since=outage, where="message like '%refund%'")
+
+Spark chooses and sorts the rows; one connection of the driver adds them, in their order and at the rate
+that the consumers can take.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgsluice.client.log_records import NewEvent
+from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.spark.lake.reading import read_table
+from pgsluice.spark.patience import patiently
+from pgsluice.spark.pipelines.delivery import Delivery, Refused, Row, Target
+from pgsluice.spark.pipelines.places import folder, session_for
+from pgsluice.spark.running import Progress
+from pgsluice.spark.session import require_extra
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
+ORIGIN_HEADER = "x-pgmq-replayed-from"
+# Spark's driver holds one partition of the sorted rows at a time, and a part of it is held here.
+_PARTITION_ROWS = 20_000
+_PARTITION_CHARACTERS = 16 << 20
+_PART_CHARACTERS = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayProgress(Progress):
+    """How far a replay is; `offset` is the id of the last row.
+
+    Attributes:
+        left: Rows that are still to come.
+    """
+
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The columns of a table that can be replayed."""
+
+    id: str
+    time: str
+    texts: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.id, self.time, *self.texts, *self.others)
+
+
+_MESSAGES = _Shape("msg_id", "enqueued_at", ("message", "headers"))
+_EVENTS = _Shape(
+    "ev_id",
+    "ev_time",
+    ("ev_type", "ev_data", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4"),
+    ("ev_txid",),
+)
+
+
+def replay(
+    lake: str | Path,
+    name: str,
+    *,
+    queue: str | None = None,
+    log: str | None = None,
+    ev_type: str = "replay",
+    id_from: int | None = None,
+    id_to: int | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    where: str | None = None,
+    rate: float | None = None,
+    batch_rows: int = 1000,
+    dsn: str | None = None,
+    spark: SparkSession | None = None,
+    stop: threading.Event | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> ReplayProgress:
+    """Add rows of a Delta table to a work queue or to an event log, each once for each name of a replay.
+
+    The table is one that `archive` or `events` has written. Its rows are taken as they are when the replay
+    first starts, and in the order of their ids. The database remembers under the name how far the replay is:
+    started again, after a crash too, it goes on there; once it is done, it adds nothing more.
+
+    A message keeps its headers, and gets in `x-pgmq-replayed-from` the replay, the table, and the id and time
+    it had. As an event it is `ev_data`, with its headers in `ev_extra1` and that in `ev_extra4`. An event keeps
+    its fields in a log, and where `ev_extra4` is null gets it there; in a queue it becomes an object of them.
+
+    Args:
+        lake: The table's folder.
+        name: What this replay is called. Another selection needs another name.
+        queue: A work queue; or
+        log: An event log.
+        ev_type: For messages into a log: the type of the events.
+        id_from, id_to: Only these `msg_id` or `ev_id`, both ends included.
+        since, until: Only what has `enqueued_at` or `ev_time` from the one on and before the other.
+        where: Only rows for which this expression of Spark's SQL is true.
+        rate: The most rows a second; as fast as it goes when None.
+        batch_rows: The most rows in one transaction, 1 or more.
+        dsn: Where to connect; by the rule of `pgsluice.connection` when None.
+        spark: A session of the caller's; our own when None.
+        stop: Ends it after the part that is under way.
+        on_progress: Called after each part.
+
+    Raises:
+        ConfigurationError: There is no such table, or it is none of those two; the expression cannot be used;
+            the name stands for another selection.
+        QueueNotFoundError, LogNotFoundError: There is no such target.
+        SluiceError: The server refused a row, which is named, or was lost.
+    """
+    require_extra()
+    if batch_rows < 1 or (rate is not None and rate <= 0):
+        raise ConfigurationError(
+            f"batch_rows is {batch_rows} and rate {rate}; use 1 or more, and more than 0"
+        )
+    place, target = folder(lake, "lake"), Target(queue, log)
+    selection = _selection(
+        lake=str(place),
+        target=str(target),
+        id_from=id_from,
+        id_to=id_to,
+        since=since,
+        until=until,
+        where=where,
+    )
+    sink_id = f"replay:{name}"
+    with Delivery(target, dsn=dsn) as delivery:
+        done_to, noted = delivery.position(sink_id)
+        _require_same(name, noted, selection)
+        version = noted.get("lake_version", _newest_version(place))
+        rows, shape = _chosen(
+            session_for(spark, "pgsluice replay"), place, version, selection, done_to
+        )
+        ordered, left = _ordered(rows, shape)
+        # Only now: what cannot be run must not take the name.
+        done_to, noted = delivery.begin(sink_id, {"lake_version": version, "selection": selection})
+        _require_same(name, noted, selection)
+        work = _Replay(
+            delivery,
+            target,
+            sink_id=sink_id,
+            detail=noted,
+            make=_maker(shape, target, ev_type, origin={"lake": place.name, "replay": name}),
+            pace=_Pace(rate, stop or threading.Event()),
+            tell=on_progress or (lambda _progress: None),
+            progress=ReplayProgress(left=left),
+        )
+        rows_max = batch_rows if rate is None else max(1, min(batch_rows, int(rate)))
+        return work.run(_parts(ordered, shape, rows_max), shape)
+
+
+class _Pace:
+    """Keeps parts to a rate, and ends them when told."""
+
+    def __init__(self, rate: float | None, stop: threading.Event) -> None:
+        self._rate = rate
+        self._stop = stop
+        self._due_s = time.monotonic()
+
+    def wait(self) -> bool:
+        """Wait until the next part is due; False when it is not to come."""
+        return not self._stop.wait(max(0.0, self._due_s - time.monotonic()))
+
+    def count(self, rows: int) -> None:
+        """Put the next part off: after a pause of Spark's it does not catch up, which would be a burst."""
+        if self._rate is not None:
+            self._due_s = max(self._due_s, time.monotonic()) + rows / self._rate
+
+
+class _Replay:
+    """Adds parts one after the other."""
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        target: Target,
+        *,
+        sink_id: str,
+        detail: Mapping[str, Any],
+        make: Callable[[Any], Row],
+        pace: _Pace,
+        tell: Callable[[Progress], None],
+        progress: ReplayProgress,
+    ) -> None:
+        self._delivery = delivery
+        self._target = target
+        self._sink_id = sink_id
+        self._detail = detail
+        self._make = make
+        self._pace = pace
+        self._tell = tell
+        self._progress = progress
+
+    def run(self, parts: Iterator[Sequence[Any]], shape: _Shape) -> ReplayProgress:
+        for part in parts:
+            if not self._pace.wait():
+                break
+            began_s = time.monotonic()
+            rows = [self._make(row) for row in part]
+            up_to = rows[-1].number
+            added = self._delivery.deliver(
+                rows,
+                sink_id=self._sink_id,
+                up_to=up_to,
+                detail=self._detail,
+                before_commit=self._refuse,
+            )
+            self._pace.count(added)
+            self._progress = replace(
+                self._progress,
+                rows=self._progress.rows + added,
+                micro_batches=self._progress.micro_batches + 1,
+                offset={shape.id: up_to},
+                batch_duration_s=time.monotonic() - began_s,
+                left=max(0, self._progress.left - len(part)),
+            )
+            self._tell(self._progress)
+        return self._progress
+
+    def _refuse(self, _after: int, refused: Sequence[Refused]) -> None:
+        for one in refused:
+            raise SluiceError(
+                f"{self._target} does not take the row with id {one.row.number}: {one.reason}; leave it out "
+                "with a `where` under another name"
+            )
+
+
+def _selection(**given: Any) -> dict[str, Any]:
+    """The choice of rows as JSON remembers it."""
+    for key, value in given.items():
+        if isinstance(value, datetime):
+            if value.utcoffset() is None:
+                raise ConfigurationError(f"{key} {value} has no time zone; write it as {value}Z")
+            given[key] = value.isoformat()
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _require_same(name: str, noted: Mapping[str, Any], selection: Mapping[str, Any]) -> None:
+    before = noted.get("selection", selection)
+    if before != selection:
+        changed = sorted(
+            key for key in before.keys() | selection.keys() if before.get(key) != selection.get(key)
+        )
+        raise ConfigurationError(
+            f"the replay {name!r} was begun with another {', '.join(changed)}: "
+            f"{', '.join(repr(before.get(key)) for key in changed)}; give the same, or use another name"
+        )
+
+
+def _newest_version(lake: Path) -> int | None:
+    from deltalake import DeltaTable
+
+    return DeltaTable(str(lake)).version() if DeltaTable.is_deltatable(str(lake)) else None
+
+
+def _chosen(
+    session: SparkSession,
+    lake: Path,
+    version: int | None,
+    selection: Mapping[str, Any],
+    done_to: int,
+) -> tuple[DataFrame, _Shape]:
+    """The rows of a selection that are still to come."""
+    from pyspark.errors import AnalysisException, ParseException
+    from pyspark.sql import functions as fn
+
+    table = read_table(session, lake, version=version)
+    shape = next((one for one in (_MESSAGES, _EVENTS) if one.id in table.columns), None)
+    if shape is None:
+        raise ConfigurationError(
+            f"the lake table in {lake} has neither msg_id nor ev_id; replay one that archive or events wrote"
+        )
+    row_id, moment = fn.col(shape.id), fn.col(shape.time)
+    conditions: Mapping[str, Callable[[Any], Any]] = {
+        "id_from": lambda value: row_id >= value,
+        "id_to": lambda value: row_id <= value,
+        "since": lambda value: moment >= fn.lit(datetime.fromisoformat(value)),
+        "until": lambda value: moment < fn.lit(datetime.fromisoformat(value)),
+    }
+    rows = table.where(row_id > done_to)
+    for key, condition in conditions.items():
+        if key in selection:
+            rows = rows.where(condition(selection[key]))
+    if "where" in selection:
+        try:
+            rows = rows.where(selection["where"])
+        except (AnalysisException, ParseException) as error:
+            said = str(error).splitlines()[0]
+            raise ConfigurationError(
+                f"where = {selection['where']!r} cannot be used: {said}; the table has "
+                f"{', '.join(table.columns)}"
+            ) from None
+    # Python would take a time of Spark's for one of this machine's zone.
+    return rows.withColumn(shape.time, fn.unix_micros(shape.time)).select(*shape.columns), shape
+
+
+def _ordered(rows: DataFrame, shape: _Shape) -> tuple[DataFrame, int]:
+    """The rows by id, in partitions that fit into memory, and how many they are."""
+    from pyspark.sql import functions as fn
+
+    size = sum((fn.coalesce(fn.length(text), fn.lit(0)) for text in shape.texts), fn.lit(0))
+    count, characters = patiently(
+        lambda: rows.agg(fn.count("*"), fn.coalesce(fn.sum(size), fn.lit(0))).collect()
+    )[0]
+    partitions = 1 + max(count // _PARTITION_ROWS, characters // _PARTITION_CHARACTERS)
+    by = (shape.id, shape.time)
+    return rows.repartitionByRange(partitions, *by).sortWithinPartitions(*by), count
+
+
+def _parts(rows: DataFrame, shape: _Shape, rows_max: int) -> Iterator[Sequence[Any]]:
+    """Rows on end, those of one id never apart: the ledger knows them by it."""
+    part: list[Any] = []
+    characters = 0
+    for row in rows.toLocalIterator():
+        is_full = len(part) >= rows_max or characters >= _PART_CHARACTERS
+        if is_full and row[shape.id] != part[-1][shape.id]:
+            yield part
+            part, characters = [], 0
+        part.append(row)
+        characters += sum(len(row[text] or "") for text in shape.texts)
+    if part:
+        yield part
+
+
+def _maker(
+    shape: _Shape, target: Target, ev_type: str, *, origin: Mapping[str, str]
+) -> Callable[[Any], Row]:
+    """What makes a row for the target of one of the table."""
+
+    def origin_of(row: Any) -> dict[str, Any]:
+        return {**origin, shape.id: row[shape.id], shape.time: _utc(row[shape.time])}
+
+    def message(row: Any) -> Row:
+        return Row(row.msg_id, row.message, _headers(row.headers, origin_of(row)))
+
+    def message_as_event(row: Any) -> Row:
+        event = NewEvent(
+            ev_type, row.message, ev_extra1=row.headers, ev_extra4=_dumps(origin_of(row))
+        )
+        return Row(row.msg_id, event=event)
+
+    def event(row: Any) -> Row:
+        fields = [row[text] for text in shape.texts]
+        if fields[-1] is None:
+            fields[-1] = _dumps(origin_of(row))
+        return Row(row.ev_id, event=NewEvent(*fields))
+
+    def event_as_message(row: Any) -> Row:
+        fields = row.asDict() | {shape.time: origin_of(row)[shape.time]}
+        return Row(row.ev_id, _dumps(fields), _headers(None, origin_of(row)))
+
+    if shape is _MESSAGES:
+        return message if target.log is None else message_as_event
+    return event_as_message if target.log is None else event
+
+
+def _headers(headers: str | None, origin: Mapping[str, Any]) -> str:
+    """A message's headers with where it comes from, each digit of its own as it was."""
+    own = (headers or "null").strip()
+    if own == "null":
+        return _dumps({ORIGIN_HEADER: origin})
+    if not own.startswith("{"):  # no place for a key
+        return f'{{"{ORIGIN_HEADER}": {_dumps(origin)[:-1]}, "headers": {own}}}}}'
+    between = "" if own[1:-1].strip() == "" else ", "
+    # Of two equal keys jsonb keeps the last: the origin of an earlier replay goes.
+    return f'{own[:-1]}{between}"{ORIGIN_HEADER}": {_dumps(origin)}}}'
+
+
+def _utc(micros: int | None) -> str | None:
+    if micros is None:
+        return None
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).isoformat()
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,272 @@
+"""The last change of each row, in any order and however often: against a table that is changed as PostgreSQL would."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pgsluice.errors import SluiceError
+from pgsluice.spark.changes.buckets import combine
+from pgsluice.spark.changes.collapse import NEVER, Collapsed, collapse, later
+from pgsluice.spark.changes.current import CurrentTable, rows_of
+from pgsluice.spark.changes.envelope import Change, Row
+from pgsluice.spark.changes.merge import merge
+
+NAME = "public.account"
+KINDS = {"id": pa.int64(), "name": pa.string(), "extra": pa.int64()}
+
+
+class Source:
+    """A table as PostgreSQL has it, and the events of its changes."""
+
+    def __init__(self, *, key: tuple[str, ...], before: bool = True) -> None:
+        self.key = key
+        self.before = before
+        self.rows: list[Row] = []
+        self.log: list[Change] = []
+        self.columns = ["id", "name"]
+
+    def insert(self, number: int, name: str) -> None:
+        if self.key and any(row["id"] == number for row in self.rows):
+            return
+        row: Row = {"id": number, "name": name}
+        if "extra" in self.columns:
+            row["extra"] = len(self.log)
+        self.rows.append(row)
+        self._tell("c", None, row)
+
+    def update(self, at: int, number: int, name: str) -> None:
+        if not self.rows:
+            return
+        row = self.rows[at % len(self.rows)]
+        if self.key and any(r["id"] == number for r in self.rows if r is not row):
+            number = row["id"]  # type: ignore[assignment]
+        old = {column: row.get(column) for column in self.columns}
+        row.update({column: row.get(column) for column in self.columns}, id=number, name=name)
+        told: Row | None = old
+        if not self.before:
+            told = {"id": old["id"]} if old["id"] != number else None
+        self._tell("u", told, row)
+
+    def delete(self, at: int) -> None:
+        if not self.rows:
+            return
+        row = self.rows.pop(at % len(self.rows))
+        old = {column: row.get(column) for column in self.columns}
+        self._tell("d", old if self.before else {"id": row["id"]}, None)
+
+    def truncate(self) -> None:
+        self.rows.clear()
+        self._tell("t", None, None)
+
+    def snapshot(self) -> None:
+        txid = len(self.log)
+        for row in self.rows:
+            self._tell("r", None, row, txid)
+
+    def add_column(self) -> None:
+        if "extra" not in self.columns:
+            self.columns.append("extra")
+
+    def contents(self) -> list[tuple]:
+        return sorted((tuple(row.get(name) for name in KINDS) for row in self.rows), key=repr)
+
+    def _tell(
+        self, op: str, before: Row | None, after: Row | None, txid: int | None = None
+    ) -> None:
+        seq = len(self.log) + 1
+        self.log.append(
+            Change(
+                NAME, () if op == "t" else self.key, seq, seq * 10, op,
+                before and dict(before), after and dict(after), txid,
+            )
+        )  # fmt: skip
+
+
+numbers, names = st.integers(1, 5), st.sampled_from("abc")
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("insert"), numbers, names),
+        st.tuples(st.just("insert"), numbers, names),
+        st.tuples(st.just("update"), st.integers(0, 9), numbers, names),
+        st.tuples(st.just("delete"), st.integers(0, 9)),
+        st.tuples(st.sampled_from(["truncate", "snapshot", "add_column"])),
+    ),
+    max_size=40,
+)
+
+
+def played(source: Source, history: list[tuple]) -> Source:
+    for name, *arguments in history:
+        getattr(source, name)(*arguments)
+    return source
+
+
+def cut(log: list[Change], dice: random.Random) -> list[list[Change]]:
+    """The log in batches; a snapshot without a key is one transaction, and is not divided."""
+    batches: list[list[Change]] = []
+    for change in log:
+        together = batches and change.txid is not None and batches[-1][-1].txid == change.txid
+        if together or (batches and dice.random() < 0.6):
+            batches[-1].append(change)
+        else:
+            batches.append([change])
+    return batches
+
+
+class InMemory:
+    """A current state that is one Arrow table, kept as a bucket is."""
+
+    schema = pa.schema(
+        [*KINDS.items(), ("_seq", pa.int64()), ("_changed_at", pa.timestamp("us", "UTC")), ("_deleted", pa.bool_())]
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.rows = self.schema.empty_table()
+        self.line = NEVER
+
+    def apply(self, collapsed: Collapsed) -> None:
+        self.line = max(self.line, collapsed.emptied_at)
+        self.rows = combine(
+            self.rows, rows_of(NAME, self.schema, collapsed.rows.values()), ("id",), self.line
+        )
+
+    def contents(self) -> list[tuple]:
+        return live(self.rows)
+
+
+def live(rows: pa.Table) -> list[tuple]:
+    return sorted(
+        (tuple(row[name] for name in KINDS) for row in rows.to_pylist() if not row["_deleted"]),
+        key=repr,
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(history=steps, before=st.booleans(), dice=st.randoms(use_true_random=False))
+def test_batches_in_any_order_and_any_number_of_times_end_with_the_table(
+    history: list[tuple], before: bool, dice: random.Random
+):
+    source = played(Source(key=("id",), before=before), history)
+    batches = cut(source.log, dice)
+    batches += dice.choices(batches, k=3) if batches else []
+    dice.shuffle(batches)
+    current = InMemory()
+
+    for batch in batches:
+        dice.shuffle(batch)
+        current.apply(collapse(batch, KINDS))
+
+    assert current.contents() == source.contents()
+
+
+@settings(max_examples=50, deadline=None)
+@given(history=steps, dice=st.randoms(use_true_random=False))
+def test_batches_in_order_show_the_table_as_it_was_after_each(
+    history: list[tuple], dice: random.Random
+):
+    source = played(Source(key=("id",)), history)
+    current, seen = InMemory(), 0
+
+    for batch in cut(source.log, dice):
+        seen += len(batch)
+        current.apply(collapse(batch, KINDS))
+
+        replayed = InMemory()
+        for change in source.log[:seen]:
+            replayed.apply(collapse([change], KINDS))
+        assert current.contents() == replayed.contents()
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    history=steps,
+    has_key=st.booleans(),
+    before=st.booleans(),
+    dice=st.randoms(use_true_random=False),
+)
+def test_merges_into_a_delta_table_end_with_the_table(
+    tmp_path_factory: pytest.TempPathFactory,
+    history: list[tuple], has_key: bool, before: bool, dice: random.Random,
+):  # fmt: skip
+    key = ("id",) if has_key else ()
+    source = played(Source(key=key, before=before or not has_key), history)
+    table = CurrentTable.create(tmp_path_factory.mktemp("lake"), NAME, key, KINDS)
+    batches = cut(source.log, dice)[:6]
+    batches.append(source.log[sum(map(len, batches)) :])
+    if has_key:
+        dice.shuffle(batches)
+
+    for version, batch in enumerate(batches):
+        dice.shuffle(batch)
+        for again in (False, True):
+            if batch:
+                table = table.again()
+                applied = merge(table, collapse(batch, KINDS), app_id="a", version=version)
+                assert not (again and applied and table.has_applied("a", version))
+
+    assert live(table.again().delta.to_pyarrow_table()) == source.contents()
+
+
+def change(op: str, seq: int, before: Row | None, after: Row | None) -> Change:
+    return Change(NAME, ("id",), seq, seq, op, before, after)
+
+
+def test_the_order_is_by_event_and_not_by_transaction():
+    early = replace(change("u", 9, {"id": 1}, {"id": 1, "name": "last"}), txid=5)
+    late = replace(change("u", 8, {"id": 1}, {"id": 1, "name": "first"}), txid=6)
+
+    collapsed = collapse([early, late], KINDS)
+
+    assert [last.row["name"] for last in collapsed.rows.values()] == ["last"]
+
+
+def test_a_key_written_otherwise_is_the_same_row():
+    kinds = {"id": pa.decimal128(10, 2), "at": pa.timestamp("us", "UTC")}
+    changes = [
+        Change(NAME, ("id", "at"), 1, 1, "c", None, {"id": "1.0", "at": "2026-01-01T00:00:00+00:00"}),
+        Change(NAME, ("id", "at"), 2, 2, "d", {"id": 1, "at": "2026-01-01 02:00:00+02"}, None),
+    ]  # fmt: skip
+
+    (last,) = collapse(changes, kinds).rows.values()
+
+    assert last.deleted
+
+
+def test_an_update_to_an_equal_key_keeps_the_row():
+    kinds = {"id": pa.float64()}
+    collapsed = collapse(
+        [Change(NAME, ("id",), 1, 1, "u", {"id": "0.0"}, {"id": "-0.0", "name": "a"})], kinds
+    )
+
+    (last,) = collapsed.rows.values()
+
+    assert not last.deleted
+    assert (
+        later(replace(last, deleted=True), last) == later(last, replace(last, deleted=True)) == last
+    )
+
+
+def test_what_is_deleted_leaves_its_key_and_nothing_else():
+    collapsed = collapse([change("d", 1, {"id": 1, "name": "secret"}, None)], KINDS)
+
+    assert [last.row for last in collapsed.rows.values()] == [{"id": 1}]
+
+
+def test_another_key_is_refused():
+    other = replace(change("c", 2, None, {"id": 2, "name": "b"}), key=("name",))
+
+    with pytest.raises(SluiceError, match=r"the key of public.account was \(id\) and is \(name\)"):
+        collapse([change("c", 1, None, {"id": 1, "name": "a"}), other], KINDS)
+
+
+def test_a_row_without_its_key_is_refused():
+    with pytest.raises(SluiceError, match="lacks the column 'id' of its key"):
+        collapse([change("c", 1, None, {"name": "a"})], KINDS)

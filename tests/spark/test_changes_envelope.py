@@ -1,0 +1,229 @@
+"""Events of captured changes, in the forms of each trigger that writes them."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from pgsluice.errors import SluiceError
+from pgsluice.spark.changes.columns import array_of, lake_type
+from pgsluice.spark.changes.envelope import Change, read_change
+from support import rows
+
+# Each column is odd in a way of its own.
+TABLE = """create table odd (
+    id bigint primary key, "two words" text, flag boolean, price numeric(10, 2), ratio double precision,
+    tags text[], doc json, at timestamptz, nothing text
+)"""
+ROW = """(9007199254740993, 'a&b=c%d é "x" \\ +', true, 1.10, 1e300,
+    array['a', 'b,"c"'], '{"a": 1.10,  "b": [null, "}"]}', '2026-03-04 05:06:07.000001+00', null)"""
+# What differs between the forms is the text of values that JSON has no type for.
+EXPECTED = {
+    "id": 9007199254740993,
+    "two words": 'a&b=c%d é "x" \\ +',
+    "flag": True,
+    "price": "1.10",
+    "ratio": "1e+300",
+    "tags": '["a","b,\\"c\\""]',
+    "doc": '{"a": 1.10,  "b": [null, "}"]}',
+    "at": "2026-03-04T05:06:07.000001+00:00",
+    "nothing": None,
+}
+OF_PGQ = {
+    **EXPECTED,
+    "tags": '{a,"b,\\"c\\""}',
+    "at": "2026-03-04T05:06:07.000001+00:00",
+}
+OF_FORM = {name: value if value is None else str(value) for name, value in OF_PGQ.items()} | {
+    "flag": "t",
+    "at": "2026-03-04 05:06:07.000001+00",
+}
+
+
+@pytest.fixture
+def log(connection: psycopg.Connection) -> psycopg.Connection:
+    connection.execute("set timezone = 'UTC'")
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute(TABLE)
+    return connection
+
+
+def changes(connection: psycopg.Connection) -> list[Change]:
+    events = rows(
+        connection,
+        "select ev_id, (extract(epoch from ev_time) * 1000000)::bigint, ev_type, ev_data, ev_extra1, ev_extra2 "
+        "from pgq.event_1 order by ev_id",
+    )
+    read = [read_change(*event) for event in events]
+    return [change for change in read if change is not None]
+
+
+def run_through(connection: psycopg.Connection) -> None:
+    connection.execute(f"insert into odd values {ROW}")
+    connection.execute("update odd set nothing = ''")
+    connection.execute("delete from odd")
+    connection.execute("truncate odd")
+
+
+def told(connection: psycopg.Connection) -> list[tuple]:
+    found = changes(connection)
+    assert {change.table for change in found} == {"public.odd"}
+    assert {change.key for change in found if change.op != "t"} == {("id",)}
+    assert [change.seq for change in found] == sorted(change.seq for change in found)
+    return [(change.op, change.before, change.after) for change in found]
+
+
+def test_changes_of_capture(log: psycopg.Connection):
+    log.execute("select sluice.capture('odd', 'changes')")
+
+    run_through(log)
+
+    after = {**EXPECTED, "nothing": ""}
+    assert told(log) == [
+        ("c", None, EXPECTED),
+        ("u", EXPECTED, after),
+        ("d", after, None),
+        ("t", None, None),
+    ]
+    assert all(change.at_us > 1_700_000_000_000_000 and change.txid for change in changes(log))
+
+
+def test_changes_of_capture_without_the_row_before(log: psycopg.Connection):
+    log.execute("""select sluice.capture('odd', 'changes', '{"before": false}')""")
+
+    run_through(log)
+
+    after = {**EXPECTED, "nothing": ""}
+    key = {"id": EXPECTED["id"]}
+    assert told(log) == [
+        ("c", None, EXPECTED),
+        ("u", None, after),
+        ("d", key, None),
+        ("t", None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "row"), [("jsontriga", OF_PGQ), ("logutriga", OF_FORM)], ids=["json", "form"]
+)
+@pytest.mark.parametrize("backup", ["", ", 'backup'"], ids=["plain", "backup"])
+def test_changes_of_the_triggers_of_pgq(
+    log: psycopg.Connection, trigger: str, row: dict, backup: str
+):
+    log.execute(
+        "create trigger each after insert or update or delete on odd for each row "
+        f"execute function pgq.{trigger}('changes'{backup})"
+    )
+    log.execute(
+        f"create trigger every after truncate on odd execute function pgq.{trigger}('changes')"
+    )
+
+    run_through(log)
+
+    # In this form a number is text, and is read as one when its column is known.
+    after = {**row, "nothing": ""}
+    assert told(log) == [
+        ("c", None, row),
+        ("u", row if backup else None, after),
+        ("d", after, None),
+        ("t", None, None),
+    ]
+
+
+def test_a_statement_of_sqltriga_is_refused(log: psycopg.Connection):
+    log.execute(
+        "create trigger each after insert on odd for each row execute function pgq.sqltriga('changes')"
+    )
+    log.execute("insert into odd (id) values (1)")
+
+    with pytest.raises(SluiceError, match="a statement of pgq.sqltriga for public.odd, and no row"):
+        changes(log)
+
+
+@pytest.mark.parametrize(
+    ("ev_type", "ev_data", "extra1"),
+    [
+        (None, "{}", None),
+        ("order.created", '{"op": "c"}', None),
+        ("c", "not json", "public.t"),
+        ("c", '{"op": "c", "after": {"id": 1}}', "public.t"),
+        ("c", '{"op": "u", "before": null, "after": null, "source": {}}', None),
+        ("I:id", "id=1", None),
+        ("D", "done", "later"),
+        ("c", None, "public.t"),
+    ],
+)
+def test_other_events_are_no_changes(ev_type: str | None, ev_data: str | None, extra1: str | None):
+    assert read_change(1, 1, ev_type, ev_data, extra1) is None
+
+
+@pytest.mark.parametrize(
+    ("ev_type", "ev_data"),
+    [
+        ('{"op":"INSERT","table":["public","t"],"pkey":["id"]}', "7"),
+        ('{"op":"UPSERT","table":["public","t"],"pkey":["id"]}', "{}"),
+        ("I:id", "%ff=1"),
+    ],
+)
+def test_a_change_that_cannot_be_read_is_an_error_with_a_way_out(ev_type: str, ev_data: str):
+    with pytest.raises(SluiceError, match=r"event 7 .* change of public.t, .* leave its table out"):
+        read_change(7, 1, ev_type, ev_data, "public.t")
+
+
+def test_names_and_nested_values_are_found_wherever_they_stand():
+    row = '{ "a\\"b" : [1, {"after": 2.50}] ,"after":{"x":"}"},"c" :1.50 }'
+    data = json.dumps({"op": "c", "source": {"schema": "s", "table": "t", "key": None}})[:-1]
+
+    change = read_change(1, 1, "c", f'{data}, "before" : null, "after" : {row}}}')
+
+    assert change is not None
+    assert change.after == {'a"b': '[1, {"after": 2.50}]', "after": '{"x":"}"}', "c": "1.50"}
+    assert change.key == ()
+
+
+@pytest.mark.parametrize(
+    ("postgres", "lake", "values"),
+    [
+        ("smallint", pa.int64(), [1, "1", None]),
+        ("bigint", pa.int64(), [9007199254740993]),
+        ("real", pa.float64(), [1, "0.1", "NaN", "-Infinity"]),
+        ("boolean", pa.bool_(), [True, "f"]),
+        ("date", pa.date32(), ["2026-01-01"]),
+        ("timestamp with time zone", pa.timestamp("us", "UTC"), ["2026-01-01 01:00:00.5+01"]),
+        ("timestamp(3) without time zone", pa.timestamp("us"), ["2026-01-01T00:00:00"]),
+        ("numeric(10,2)", pa.decimal128(10, 2), [1, "1.10"]),
+        ("bytea", pa.binary(), ["\\x00ff"]),
+        *(
+            (kind, pa.string(), ["x", 1, "1.50", True])
+            for kind in ("numeric", "numeric(50,2)", "numeric(3,-2)", "text", "uuid", "integer[]",
+                         "timestamp with time zone[]", "character varying(3)", "mood", None)
+        ),
+    ],
+)  # fmt: skip
+def test_each_type_has_one_in_the_lake(postgres: str | None, lake: pa.DataType, values: list):
+    kind = lake_type(postgres)
+
+    array = array_of(values, kind, "t.c")
+
+    assert (kind, array.type, len(array)) == (lake, lake, len(values))
+    assert array.null_count == values.count(None)
+
+
+@pytest.mark.parametrize(
+    ("postgres", "value"),
+    [
+        ("date", "infinity"),
+        ("timestamp with time zone", "0044-03-15T00:00:00+00:00 BC"),
+        ("numeric(10,2)", "NaN"),
+        ("integer", "many"),
+        ("integer", 2**63),
+        ("boolean", "maybe"),
+        ("bytea", "a\\000"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_an_error_with_a_way_out(postgres: str, value: str | int):
+    with pytest.raises(SluiceError, match=r"column t.c is .* text_columns=t.c"):
+        array_of([value], lake_type(postgres), "t.c")

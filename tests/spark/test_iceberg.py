@@ -1,0 +1,403 @@
+"""Iceberg tables: each version of an app once, whoever dies or comes late, in a catalogue of SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from conftest import Database
+from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.spark.lake import iceberg
+from pgsluice.spark.lake.address import IcebergAddress, parse
+from pgsluice.spark.lake.iceberg import IcebergLakeTable, IcebergSink
+from pgsluice.spark.lake.iceberg_catalog import load_table, opened_catalog
+from pgsluice.spark.lake.jobs import compact, show, vacuum
+from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.schemas import struct
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyiceberg", reason="needs pgsluice[iceberg]")
+
+SCHEMA = struct(id="long", at="timestamp", text="string", small="short")
+PLACE = "iceberg:lake/events.orders"
+APP = "pgsluice:test"
+
+
+def catalogue_of(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
+    if kind == "sqlite":
+        return f"sqlite:///{folder / 'catalogue.db'}"
+    database: Database = request.getfixturevalue("database_18")
+    return database.url.replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def warehouse(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A configured catalogue's folder, with a name that has to be escaped in URLs."""
+    folder = tmp_path / "a warehouse"
+    monkeypatch.setenv(
+        "PYICEBERG_CATALOG__LAKE__URI", catalogue_of(request.param, tmp_path, request)
+    )
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__WAREHOUSE", str(folder))
+    return folder
+
+
+only_sqlite = pytest.mark.parametrize("warehouse", ["sqlite"], indirect=True)
+
+
+def table(*partition_by: str) -> LakeTable:
+    return LakeTable.of(PLACE, SCHEMA, partition_by=partition_by)
+
+
+def batches(*ids: int) -> Iterator[pa.RecordBatch]:
+    moment = datetime(2026, 1, 1, 0, 0, 0, 123456, UTC)
+    rows = [{"id": i, "at": moment, "text": f"№ {i % 3}", "small": i} for i in ids]
+    yield pa.RecordBatch.from_pylist(
+        rows,
+        pa.schema(
+            [
+                ("id", pa.int64()),
+                ("at", pa.timestamp("us", "UTC")),
+                ("text", pa.string()),
+                ("small", pa.int16()),
+            ]
+        ),
+    )
+
+
+def add(*ids: int, version: int | None, app_id: str | None = APP) -> bool:
+    one = table()
+    return one.commit(one.write(batches(*ids), part=0), app_id=app_id, version=version)
+
+
+def asked(question: Callable[[Table], object]) -> object:
+    """What pyiceberg answers, as any reader of the table would."""
+    with opened_catalog("lake") as catalog:
+        there = load_table(catalog, IcebergAddress("lake", "events.orders"))
+        assert there is not None
+        return question(there)
+
+
+def ids() -> list[int]:
+    return sorted(asked(lambda there: there.scan().to_arrow().column("id").to_pylist()))
+
+
+def test_a_version_is_added_once(warehouse: Path):
+    one = table()
+    assert one.last_version(APP) is None
+
+    assert add(1, 2, version=0)
+    assert not add(1, 2, version=0)
+    assert add(3, version=1)
+    assert not add(4, version=0)
+    assert add(5, version=0, app_id="other")
+
+    assert ids() == [1, 2, 3, 5]
+    assert (one.last_version(APP), one.last_version("other"), one.row_count()) == (1, 0, 4)
+    summary = asked(lambda there: there.current_snapshot().summary.additional_properties)
+    assert (summary["pgsluice.app-id"], summary["pgsluice.version"]) == ("other", "0")
+
+
+def test_of_committers_at_the_same_moment_one_wins_and_other_apps_all_do(warehouse: Path):
+    # The catalogue is there and the table is not: they make it at the same moment, too.
+    assert table().last_version(APP) is None
+    same = [(APP, 0)] * 4
+    others = [(f"app {number}", 0) for number in range(4)]
+
+    def commit(number: int) -> bool:
+        app_id, version = (same + others)[number]
+        return add(number, version=version, app_id=app_id)
+
+    with ThreadPoolExecutor(8) as pool:
+        committed = list(pool.map(commit, range(8)))
+
+    assert committed[:4].count(True) == 1
+    assert committed[4:] == [True] * 4
+    assert ids() == [committed.index(True), 4, 5, 6, 7]
+
+
+def committing_late(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """A driver thought dead: it has looked, and commits after another has committed the same version."""
+    commit = IcebergLakeTable._add
+
+    def late(self: IcebergLakeTable, *arguments: object) -> None:
+        monkeypatch.setattr(IcebergLakeTable, "_add", commit)
+        assert add(1, version=7)
+        commit(self, *arguments)
+
+    def run() -> bool:
+        monkeypatch.setattr(IcebergLakeTable, "_add", late)
+        return add(1, version=7)
+
+    return run
+
+
+def test_a_driver_that_was_thought_dead_adds_nothing(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch
+):
+    add(0, version=6)
+
+    assert not committing_late(monkeypatch)()
+
+    assert ids() == [0, 1]
+
+
+@only_sqlite
+def test_left_alone_pyiceberg_would_add_its_rows_twice(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("_NO_RETRIES", "_PROPERTIES"):
+        monkeypatch.setattr(iceberg, name, {})
+    add(0, version=6)
+
+    assert committing_late(monkeypatch)()
+
+    assert ids() == [0, 1, 1]
+
+
+@only_sqlite
+def test_a_table_whose_retries_were_switched_on_again_is_set_right(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch
+):
+    add(0, version=6)
+
+    def switch_on(there: Table) -> None:
+        with there.transaction() as transaction:
+            transaction.set_properties({"commit.retry.num-retries": "4"})
+
+    asked(switch_on)
+
+    assert not committing_late(monkeypatch)()
+    assert ids() == [0, 1]
+
+
+DYING = """
+import os, signal, sys
+from pyiceberg.catalog.sql import SqlCatalog
+from spark.test_iceberg import add
+
+commit_table, moment = SqlCatalog.commit_table, sys.argv[1]
+
+def dying(self, table, requirements, updates):
+    adds_rows = any(update.action == "add-snapshot" for update in updates)
+    if adds_rows and moment == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    answer = commit_table(self, table, requirements, updates)
+    if adds_rows and moment == "after":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return answer
+
+SqlCatalog.commit_table = dying
+add(*map(int, sys.argv[3:]), version=int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "version", "expected"),
+    [("before", 0, True), ("after", 0, False), ("after", 5, False)],
+)
+@only_sqlite
+def test_killed_before_or_after_the_catalogues_commit_a_replay_completes_it(
+    warehouse: Path, moment: str, version: int, expected: bool
+):
+    if version:
+        add(0, version=version - 1)
+    before = [0] if version else []
+
+    killed = subprocess.run(
+        [sys.executable, "-c", DYING, moment, str(version), "1", "2"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+        timeout=60,
+        capture_output=True,
+    )
+
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert add(1, 2, version=version) is expected
+    assert ids() == [*before, 1, 2]
+
+
+@only_sqlite
+def test_partitions_have_folders_and_are_known_to_the_table(warehouse: Path):
+    one = table("text")
+    one.commit(one.write(batches(0, 1, 2, 3), part=0), app_id=APP, version=0)
+
+    def of_one_value(there: Table) -> list[int]:
+        scan = there.scan(row_filter="text = '№ 1'")
+        assert len(list(scan.plan_files())) == 1
+        return scan.to_arrow().column("id").to_pylist()
+
+    assert asked(of_one_value) == [1]
+    assert (warehouse / "events" / "orders" / "data" / "text=№ 1").is_dir()
+    assert table().partition_by == ("text",)
+    with pytest.raises(ConfigurationError, match="is partitioned by text, not by id"):
+        table("id").create()
+
+
+@only_sqlite
+def test_a_table_with_other_columns_is_refused(warehouse: Path):
+    add(1, version=0)
+
+    with pytest.raises(ConfigurationError, match="has the columns id, at, text, small, not id"):
+        LakeTable.of(PLACE, struct(id="long")).create()
+
+
+def test_compaction_and_vacuum_keep_the_rows_and_what_was_committed(warehouse: Path):
+    for version in range(4):
+        add(version, version=version)
+    folder = warehouse / "events" / "orders"
+
+    done = compact(PLACE)
+
+    assert (done.files_removed, done.files_added) == (4, 1)
+    assert ids() == [0, 1, 2, 3]
+    assert not add(3, version=3)
+    orphan = table().write(batches(9), part=0)[0]
+    then = time.time() - 300 * 3600
+    os.utime(folder / "data" / orphan.path, (then, then))
+    assert list(vacuum(PLACE, dry_run=True).files) == [f"data/{orphan.path}"]
+    assert list(vacuum(PLACE).files) == [f"data/{orphan.path}"]
+    assert ids() == [0, 1, 2, 3]
+    state = show(PLACE, history=2)
+    assert (state.format, state.rows, state.files, state.small_files) == ("iceberg", 4, 1, 1)
+    assert [commit.operation for commit in state.history] == ["overwrite", "append"]
+
+
+@only_sqlite
+def test_vacuum_expires_old_snapshots_and_forgets_no_version(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for version in range(4):
+        add(version, version=version)
+    compact(PLACE)
+    age_snapshots(warehouse)
+
+    removed = vacuum(PLACE, retention_hours=1)
+
+    data = [name for name in removed.files if name.startswith("data/")]
+    assert len(data) == 4
+    assert any(name.startswith("metadata/") for name in removed.files)
+    assert ids() == [0, 1, 2, 3]
+    assert asked(lambda there: len(there.snapshots())) == 1
+    assert not add(3, version=3)
+    assert vacuum(PLACE, retention_hours=1).files == []
+
+
+def age_snapshots(warehouse: Path) -> None:
+    """As if every file and snapshot were a day old."""
+
+    def rewrite(there: Table) -> None:
+        path = Path(there.metadata_location)
+        text = path.read_text()
+        for snapshot in there.snapshots():
+            text = text.replace(
+                f'"timestamp-ms":{snapshot.timestamp_ms}',
+                f'"timestamp-ms":{snapshot.timestamp_ms - 86_400_000}',
+            )
+        path.write_text(text)
+
+    asked(rewrite)
+    then = time.time() - 86_400
+    for path in warehouse.rglob("*.*"):
+        os.utime(path, (then, then))
+
+
+@only_sqlite
+def test_a_commit_that_comes_while_a_table_is_compacted_stays(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from pgsluice.spark.lake import iceberg_jobs
+
+    for version in range(3):
+        add(version, version=version)
+    rewrite = iceberg_jobs._rewritten
+
+    def then_add(*arguments: object) -> object:
+        written = rewrite(*arguments)
+        add(3, version=3)
+        return written
+
+    monkeypatch.setattr(iceberg_jobs, "_rewritten", then_add)
+
+    assert compact(PLACE).files_removed == 3
+
+    assert ids() == [0, 1, 2, 3]
+
+
+@only_sqlite
+def test_a_file_that_a_vacuum_took_is_not_committed(warehouse: Path):
+    one = table()
+    one.create()
+    written = one.write(batches(1), part=0)
+    (Path(one.path) / written[0].path).unlink()
+
+    with pytest.raises(SluiceError, match="was taken away"):
+        one.commit(written, app_id=APP, version=0)
+
+    assert one.last_version(APP) is None
+
+
+@pytest.mark.parametrize(
+    "address", ["iceberg:lake", "iceberg:lake/orders", "iceberg:/a.b", "iceberg:lake/a..b"]
+)
+def test_an_address_that_is_none_is_refused(address: str):
+    with pytest.raises(ConfigurationError, match="write iceberg:catalogue/namespace.table"):
+        parse(address)
+
+
+def test_what_pyiceberg_does_not_know_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ConfigurationError, match="set PYICEBERG_CATALOG__NONE__URI"):
+        LakeTable.of("iceberg:none/a.b", SCHEMA)
+    monkeypatch.setenv("PYICEBERG_CATALOG__NONE__URI", "sqlite://")
+    with pytest.raises(ConfigurationError, match="has no warehouse"):
+        LakeTable.of("iceberg:none/a.b", SCHEMA)
+    monkeypatch.setenv("PYICEBERG_CATALOG__NONE__WAREHOUSE", "s3://bucket/lake")
+    with pytest.raises(ConfigurationError, match="which is not a folder"):
+        LakeTable.of("iceberg:none/a.b", SCHEMA)
+    with pytest.raises(ConfigurationError, match="give iceberg:catalogue/namespace.table"):
+        IcebergSink({"path": "/lake"}).writer(SCHEMA, False)
+
+
+def test_a_catalogue_that_does_not_answer_says_so_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    uri = "postgresql+psycopg://user:hidden-word@127.0.0.1:1/none"
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", uri)
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__WAREHOUSE", str(tmp_path))
+
+    with pytest.raises(SluiceError, match="the Iceberg catalogue 'lake' failed") as failure:
+        table()
+
+    assert "hidden-word" not in str(failure.value)
+    assert failure.value.__cause__ is None
+
+
+def test_spark_writes_once_and_reads_without_a_jar(spark: SparkSession, home: Path, tmp_path: Path):
+    (home / ".pyiceberg.yaml").write_text(
+        f"catalog:\n  lake:\n    uri: sqlite:///{tmp_path}/c.db\n    warehouse: {tmp_path}/w\n"
+    )
+    frame = spark.range(5).selectExpr("id", "id % 2 as half", "timestamp '2026-01-01' as at")
+    writer = frame.write.format("pgsluice-iceberg").mode("append").option("partitionBy", "half")
+
+    for _ in range(2):
+        writer.option("txnAppId", "once").option("txnVersion", "0").save(PLACE)
+
+    back = LakeTable.of(PLACE, frame.schema).read(spark)
+    assert back.schema.simpleString() == "struct<id:bigint,half:bigint,at:timestamp>"
+    assert sorted(back.collect()) == sorted(frame.collect())
+    assert sorted(back.where("half = 1").select("id").collect()) == [(1,), (3,)]
