@@ -82,7 +82,7 @@ def test_a_stream_into_a_log_or_a_queue_carries_each_row_once(
         writer = writer.options(
             dsn=database_18.url, **target, checkpointLocation=str(tmp_path / name)
         )
-        patiently(lambda: writer.start().awaitTermination(60))
+        patiently(lambda: writer.start().awaitTermination(250))
 
     for first in (0, 100):
         for n in range(first, first + 100, 50):

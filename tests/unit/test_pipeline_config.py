@@ -41,7 +41,7 @@ def test_shards_are_texts_by_name_and_not_quoted(tmp_path: Path):
     found = load(tmp_path, f'{EVENTS}shards.eu = "env:EU"\nshards.us = "file:/us"\n')
 
     assert found.pipelines["orders"].options["shards"] == {"eu": "env:EU", "us": "file:/us"}
-    with pytest.raises(ConfigurationError, match="has shards that are no Mapping") as caught:
+    with pytest.raises(ConfigurationError, match="has shards.us = 1, which is no str") as caught:
         load(tmp_path, f'{EVENTS}shards.eu = "postgresql://me:sesame@h"\nshards.us = 1\n')
     assert "sesame" not in str(caught.value)
 

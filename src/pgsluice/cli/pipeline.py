@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.pipeline_shared import (
+    Command,
     carry,
     carry_kind,
     every_option,
@@ -20,7 +20,6 @@ from pgsluice.cli.pipeline_shared import (
 from pgsluice.cli.queue_shared import time
 from pgsluice.cli.verify import verify
 from pgsluice.spark.pipelines import config
-from pgsluice.spark.pipelines.archive import archive as run_archive
 
 
 class _Kinds(click.Group):
@@ -40,6 +39,55 @@ class _Kinds(click.Group):
                 "of a file give it with --config FILE"
             )
         return args[0], _sections, args  # the word is the first of the sections
+
+
+_STREAM_OPTIONS = (
+    click.option(
+        "--max-rows",
+        "max_rows_per_trigger",
+        type=click.IntRange(min=1),
+        default=200_000,
+        show_default=True,
+        help="About the most events in one commit of the lake.",
+    ),
+    click.option(
+        "--trigger-s",
+        type=click.FloatRange(min=0),
+        default=1.0,
+        show_default=True,
+        help="How often to look for new events, seconds.",
+    ),
+    click.option(
+        "--starting",
+        default="earliest",
+        show_default=True,
+        metavar="WHERE",
+        help='Where the first run begins: earliest, latest, committed or {"tick": 12}.',
+    ),
+    click.option(
+        "--consumer",
+        metavar="NAME",
+        help="The consumer that holds the log for this stream. Default: made from the table's folder.",
+    ),
+)
+
+
+def _stream_options(command: Command) -> Command:
+    for option in reversed(_STREAM_OPTIONS):
+        command = option(command)
+    return run_options(command)
+
+
+def _counts(
+    _context: click.Context, _option: click.Parameter, values: Sequence[str]
+) -> dict[str, int]:
+    counts = {}
+    for value in values:
+        table, sign, count = value.rpartition("=")
+        if not sign or not count.isdecimal():
+            raise click.BadParameter(f"{value!r} is no table and number; write schema.table=64")
+        counts[table] = int(count)
+    return counts
 
 
 @click.group()
@@ -118,28 +166,6 @@ def _by_name(
     help="Spark's notes on how far it is. It belongs to the table: keep both, or neither.",
 )
 @click.option(
-    "--max-rows",
-    "max_rows_per_trigger",
-    type=click.IntRange(min=1),
-    default=200_000,
-    show_default=True,
-    help="About the most events in one commit of the lake.",
-)
-@click.option(
-    "--trigger-s",
-    type=click.FloatRange(min=0),
-    default=1.0,
-    show_default=True,
-    help="How often to look for new events, seconds.",
-)
-@click.option(
-    "--starting",
-    default="earliest",
-    show_default=True,
-    metavar="WHERE",
-    help='Where the first run begins: earliest, latest, committed or {"tick": 12}.',
-)
-@click.option(
     "--offsets",
     type=click.Choice(["ticks", "snapshots"]),
     default="ticks",
@@ -154,15 +180,63 @@ def _by_name(
     callback=_by_name,
     help="A database with a log of this name, and what the table calls it; once for each, instead of --dsn.",
 )
-@click.option(
-    "--consumer",
-    metavar="NAME",
-    help="The consumer that holds the log for this stream. Default: made from the table's folder.",
-)
-@run_options
+@_stream_options
 def events(**options: Any) -> None:
     """Stream an event log into a Delta table, each committed event once, whatever dies in between."""
     carry_kind("events", **options)
+
+
+@run.command(short_help="Keep the current state of captured tables in the lake.")
+@click.option("--log", required=True, metavar="NAME", help="The event log that has the changes.")
+@click.option(
+    "--lake",
+    required=True,
+    metavar="DIR",
+    help="The folder of all tables: events, and current/schema.table for each.",
+)
+@click.option(
+    "--checkpoint",
+    required=True,
+    metavar="DIR",
+    help="Spark's notes on how far it is. It belongs to the lake: keep both, or neither.",
+)
+@click.option(
+    "--snapshots",
+    multiple=True,
+    metavar="TABLE",
+    help="A captured table whose rows of before are wanted too; may be repeated.",
+)
+@click.option(
+    "--tables",
+    multiple=True,
+    metavar="SCHEMA.TABLE",
+    help="Only this table gets a current state; may be repeated.",
+)
+@click.option(
+    "--buckets",
+    multiple=True,
+    callback=_counts,
+    metavar="SCHEMA.TABLE=N",
+    help="Let Spark's executors apply the changes of this table, in so many parts; may be repeated.",
+)
+@click.option(
+    "--text-columns",
+    multiple=True,
+    metavar="SCHEMA.TABLE.COLUMN",
+    help="A column that is text in the lake; may be repeated.",
+)
+@click.option(
+    "--deleted-kept-h",
+    type=click.FloatRange(min=0),
+    default=168.0,
+    show_default=True,
+    help="For how many hours at least a deleted row leaves a trace.",
+)
+@_stream_options
+def changes(**options: Any) -> None:
+    """Stream captured changes into the lake: each event once, and what every table is now."""
+    # None given is not the same as none wanted.
+    carry_kind("changes", **{**options, "tables": options["tables"] or None})
 
 
 @run.command(short_help="Copy an archive, or a queue, into a Delta table.")
@@ -172,25 +246,68 @@ def events(**options: Any) -> None:
     type=click.Choice(["archive", "queue"]),
     default="archive",
     show_default=True,
-    help="Which of its two tables.",
+    help="Which of its two tables. Only an archive is verified.",
 )
 @lake_option
-@dsn_option
-@json_option
-def archive(queue: str, table: str, lake: str, dsn: str | None, as_json: bool) -> None:
-    """Copy the rows that the Delta table does not hold yet, in one commit.
+@click.option(
+    "--export",
+    metavar="NAME",
+    help="The name of this copy. Default: the last part of the table's folder.",
+)
+@click.option(
+    "--drop",
+    is_flag=True,
+    help="Drop from the archive what all copies have verified in the lake.",
+)
+@every_option
+@run_options
+def archive(**options: Any) -> None:
+    """Copy the rows that the Delta table does not hold yet, in one commit, and verify them there.
 
-    Nothing is taken from the queue. Run again, it adds what has come since.
+    From its first run on, the archive keeps what is not verified in the table, whatever its retention: `pgsluice
+    queue exports` shows that, and ends it. Killed at any moment and run again, it goes on where it was.
     """
-    rows = run_archive(queue, lake, table=table, dsn=dsn)
-    if as_json:
-        click.echo(
-            json.dumps(
-                {"queue": queue, "table": table, "lake": str(Path(lake).absolute()), "rows": rows}
-            )
-        )
-    else:
-        click.echo(f"{rows} rows of the {table} of {queue} added to {lake}")
+    carry_kind("archive", **options)
+
+
+@run.command(short_help="Figures of queues into gold tables and a report.")
+@click.option(
+    "--queue",
+    multiple=True,
+    metavar="NAME",
+    help="A work queue, once for each. Default: all.",
+)
+@click.option(
+    "--lake",
+    metavar="DIR",
+    help="A folder with the archive of each queue in a folder of its name; for one queue the table itself. "
+    "Default: only what PostgreSQL still has.",
+)
+@click.option(
+    "--gold", required=True, metavar="DIR", help="The folder of the tables, and of report.html."
+)
+@click.option(
+    "--window-s",
+    type=click.IntRange(min=1),
+    default=600,
+    show_default=True,
+    help="The length of a window, seconds.",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Windows that begin before it stay as they are, and the figures for all of the time: 2026-01-31T10:00Z.",
+)
+@click.option("--report/--no-report", default=True, help="Write report.html, with plots.")
+@every_option
+@run_options
+def analytics(**options: Any) -> None:
+    """Count and measure what became of the messages of queues, per window of time.
+
+    Latency, throughput, retries, dead letters and what waits, from the lake, the live archives and the queues. The
+    tables are queue_windows, queue_totals and queue_attempts. The report needs pip install 'pgsluice[report]'.
+    """
+    carry_kind("analytics", **options)
 
 
 @run.command(short_help="Add the rows of files to a queue or a log.")

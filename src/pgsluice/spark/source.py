@@ -7,6 +7,8 @@ the rule of `pgsluice.connection`; `numPartitions` is the most queries to run at
 |---|---|---|
 | `spark.read` | `queue` or `log` | see `batch` |
 | `spark.readStream` | `log` | see `stream` |
+| `spark.readStream` | `queue` | see `claim_stream` |
+| `write`, `writeStream` | `queue` or `log` | see `sink` |
 
 `.schema("msg_id bigint, message string")` reads these columns and no others.
 """
@@ -20,6 +22,7 @@ from pyspark.sql.types import StructType
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark import batch
 from pgsluice.spark.access import Access
+from pgsluice.spark.claim_stream import ClaimStreamReader
 from pgsluice.spark.low_latency import LowLatencyReader
 from pgsluice.spark.options import truth
 from pgsluice.spark.sink import RowBatchWriter, RowStreamWriter, refuse_overwrite
@@ -48,8 +51,11 @@ class PgsluiceSource(DataSource):  # type: ignore[misc]
                     errorClass="NOT_IMPLEMENTED", messageParameters={"feature": "streamReader"}
                 )
             return LogStreamReader(self.options, schema)
+        if self.options.get("queue"):
+            return ClaimStreamReader(self.options, schema)
         raise ConfigurationError(
-            "spark.readStream with format pgsluice reads an event log: give the option log, its name"
+            "spark.readStream with format pgsluice reads an event log or a work queue: give the option log or "
+            "queue, its name"
         )
 
     def simpleStreamReader(self, schema: StructType) -> LowLatencyReader:

@@ -46,6 +46,8 @@ from pgsluice.spark.changes.current import (
     rows_of,
 )
 from pgsluice.spark.changes.reading import changes_of
+from pgsluice.spark.lake.rewrites import rewriting
+from pgsluice.spark.lake.stats import Stats
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -259,14 +261,9 @@ class Rewriting:
             pq.write_table(rows, file, compression="zstd")
             file.flush()
             os.fsync(file.fileno())
-        ends = pc.min_max(rows[SEQ]).as_py()
-        stats = {
-            "numRecords": rows.num_rows,
-            "minValues": {SEQ: ends["min"]},
-            "maxValues": {SEQ: ends["max"]},
-            "nullCount": {SEQ: 0, DELETED: 0},
-        }
-        return Written(bucket, relative, path.stat().st_size, json.dumps(stats))
+        stats = Stats(rows.schema)
+        stats.add(rows)
+        return Written(bucket, relative, path.stat().st_size, stats.to_json())
 
 
 def _apply(
@@ -284,7 +281,7 @@ def _apply(
     if not touched and not draws_line:
         return
     forget_before = datetime.now(UTC) - timedelta(hours=deleted_kept_h)
-    rewriting = Rewriting(
+    how = Rewriting(
         table.name,
         table.folder,
         table.schema,
@@ -302,10 +299,10 @@ def _apply(
         int(forget_before.timestamp() * 1_000_000),
     )
     # With the line, a bucket without changes has to be looked at too.
-    beside = [(b, "[]") for b in sorted(touched - summary.buckets) if rewriting.files[b]]
+    beside = [(b, "[]") for b in sorted(touched - summary.buckets) if how.files[b]]
     changed = cells.filter(_is_bucket).union(cells.context.parallelize(beside, 1))
     tasks = max(1, min(len(touched), _TASKS_A_CORE * cells.context.defaultParallelism))
-    written = changed.groupByKey(tasks).flatMap(rewriting.task).collect()
+    written = changed.groupByKey(tasks).flatMap(how.task).collect()
     now_ms = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = [
         RemoveAction(file.path, True, now_ms, file.size_bytes, {BUCKET: str(bucket)})
@@ -316,13 +313,12 @@ def _apply(
         AddAction(f.path, f.size_bytes, {BUCKET: str(f.bucket)}, now_ms, True, f.stats)
         for f in written
     ]
+    properties = table.commit_properties(
+        app_id, version, summary.emptied_at, rewriting(table.delta)
+    )
     with commit_durably(table):
         table.delta.create_write_transaction(
-            actions,
-            "append",
-            table.delta.schema(),
-            [BUCKET],
-            commit_properties=table.commit_properties(app_id, version, summary.emptied_at),
+            actions, "append", table.delta.schema(), [BUCKET], commit_properties=properties
         )
 
 

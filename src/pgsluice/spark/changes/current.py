@@ -171,13 +171,13 @@ class CurrentTable:
         return replace(self, delta=DeltaTable(str(self.folder)))
 
     def commit_properties(
-        self, app_id: str, version: int, emptied_at: int = NEVER
+        self, app_id: str, version: int, emptied_at: int, *others: Transaction
     ) -> CommitProperties:
         """What marks a commit as this version of an application's, and draws the line if there is one.
 
         Another commit of the same application that came meanwhile makes this one fail.
         """
-        transactions = [Transaction(app_id, version)]
+        transactions = [Transaction(app_id, version), *others]
         if emptied_at > self.emptied_at:
             transactions.append(Transaction(_EMPTIED, emptied_at))
         return CommitProperties(app_transactions=transactions)

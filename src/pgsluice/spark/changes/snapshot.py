@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -35,31 +36,22 @@ class Snapshots:
         """The tables whose snapshot is not finished."""
         return [table for table in self.tables if not self._note(table).get("done")]
 
-    def take(self, access: Access) -> int:
-        """Append the rows of all pending tables to the log.
-
-        Returns:
-            How many calls it took.
+    def take(self, access: Access, stop: threading.Event) -> None:
+        """Append the rows of all pending tables to the log; what is left when `stop` is set stays pending.
 
         Raises:
             CaptureError: A table is not captured into this log.
             PrivilegeError: The role may not take snapshots.
         """
-        calls = 0
-        pending = self.pending()
-        if not pending:
-            return calls
         with driver_connection(access, autocommit=True) as database:
-            for table in pending:
+            for table in self.pending():
                 after = self._note(table).get("after")
-                while True:
+                while not stop.is_set():
                     call = captures.capture_snapshot(table, self.log, after, _ROWS_AT_ONCE)
                     after = run(database, call, access.conninfo())
-                    calls += 1
                     self._write(table, {"after": after, "done": after is None})
                     if after is None:
                         break
-        return calls
 
     def _path(self, table: str) -> Path:
         folder = table_folder(self._notes, table)

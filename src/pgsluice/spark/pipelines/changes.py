@@ -7,10 +7,12 @@ live(spark, "/lake/shop", "public.account")      # the rows that the table has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
@@ -29,11 +31,73 @@ from pgsluice.spark.session import require_extra
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
 
     from pgsluice.spark.changes.apply import CurrentStates
+    from pgsluice.spark.changes.snapshot import Snapshots
 
+_LOOK_AGAIN_S = 0.1
 DELETED_KEPT_H = 168.0
 BUCKETS_MAX = 100_000
+
+
+class ChangeStream(EventStream):
+    """A running stream of captured changes into the lake; made by `changes`.
+
+    Beside it, a thread takes the snapshots that are pending.
+    """
+
+    def __init__(self, writer: DataStreamWriter, *, snapshots: Snapshots, **place: Any) -> None:
+        super().__init__(writer, **place)
+        self.snapshots = snapshots
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        if snapshots.pending():
+            self._thread = threading.Thread(target=self._take, daemon=True)
+            self._cleanup.callback(self._end_snapshots)
+            self._thread.start()
+
+    def has_ended(self) -> bool:
+        if self._failure is not None:
+            self.query.stop()
+            self._cleanup.close()
+            raise self._failure
+        return super().has_ended()
+
+    def finish(self, *, on_progress: Callable[[Progress], None] | None = None) -> Progress:
+        """Wait until the snapshots, and everything committed before this call, are in the lake; then stop.
+
+        Raises:
+            SluiceError: The stream or a snapshot failed.
+        """
+
+        def taken() -> bool:
+            if on_progress is not None:
+                on_progress(self.progress())
+            return not self.snapshots.pending()
+
+        self.wait_until(taken, "did not take its snapshots", deadline_s=math.inf)
+        self.catch_up(deadline_s=math.inf)
+        progress = self.stop()
+        if on_progress is not None:
+            on_progress(progress)
+        return progress
+
+    def _take(self) -> None:
+        try:
+            # When the stream has looked at the log its consumer is registered: what is appended is kept for it.
+            while super().offset() is None and self.query.isActive:
+                if self._stop.wait(_LOOK_AGAIN_S):
+                    return
+            self.snapshots.take(self._access, self._stop)
+        except BaseException as failure:  # noqa: BLE001 - has_ended raises it again
+            self._failure = failure
+
+    def _end_snapshots(self) -> None:
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
 
 
 def changes(
@@ -45,17 +109,17 @@ def changes(
     consumer: str | None = None,
     once: bool = False,
     starting: str = "earliest",
-    snapshots: Iterable[str] = (),
-    tables: Iterable[str] | None = None,
+    snapshots: Sequence[str] = (),
+    tables: Sequence[str] | None = None,
     buckets: Mapping[str, int] | None = None,
-    text_columns: Iterable[str] = (),
+    text_columns: Sequence[str] = (),
     deleted_kept_h: float = DELETED_KEPT_H,
     max_rows_per_trigger: int = 200_000,
     trigger_s: float = 1.0,
     partitions: int | None = None,
     spark: SparkSession | None = None,
     on_progress: Callable[[Progress], None] | None = None,
-) -> EventStream:
+) -> ChangeStream:
     """Stream captured changes into the lake: each event once, and what every table is now.
 
     `LAKE/events` gets every event of the log. `LAKE/current/schema.table` is the current state of each table whose
@@ -128,32 +192,25 @@ def changes(
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{int(trigger_s * 1000)} milliseconds")
-        stream = EventStream(
+        stream = ChangeStream(
             writer,
+            snapshots=wanted,
             log=log,
             lake=lake_folder,
             consumer=name,
             access=access,
             cleanup=cleanup.pop_all(),
         )
-    with ExitStack() as failing:
-        failing.callback(stream.query.stop)
-        if wanted.pending():
-            # The stream has registered its consumer by then: the log keeps these events until they are read.
-            stream.await_ready()
-            wanted.take(access)
-        failing.pop_all()
     if ends_by_itself:
         stream.drain(on_progress=on_progress)
     elif once:
-        stream.catch_up(deadline_s=float("inf"))
-        stream.stop()
+        stream.finish(on_progress=on_progress)
     return stream
 
 
 def _batch_writer(events_folder: Path, states: CurrentStates) -> Callable[[DataFrame, int], None]:
     def write(events: DataFrame, batch_id: int) -> None:
-        from pgsluice.spark.lake.delta import app_id_of
+        from pgsluice.spark.lake.sink import app_id_of
 
         query_id = events.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         app_id = app_id_of(query_id)

@@ -31,7 +31,7 @@ from typing import Any
 from pgsluice.errors import ConfigurationError
 
 # Each is a module of this package with one function of the same name.
-KINDS = ("events", "ingest", "replay")
+KINDS = ("analytics", "archive", "changes", "events", "ingest", "replay")
 ALL = "all"
 _RESERVED = ("defaults", "spark", ALL)
 # Arguments of the functions that whoever runs them gives, not who configures them.
@@ -43,8 +43,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "Path": (str,),
     "datetime": (datetime,),
-    "Mapping[str, str]": (dict,),
 }
+_MAPPING = re.compile(r"Mapping\[str, (\w+)\]")
 _SEQUENCE = re.compile(r"Sequence\[([^]]*)\]")
 
 
@@ -200,6 +200,12 @@ def _pipeline(
 
 def _value(key: str, value: Any, annotation: str, where: str, folder: Path) -> Any:
     """The value as the function takes it; its annotation says what that is."""
+    named = _MAPPING.search(annotation)
+    if named is not None and isinstance(value, dict):
+        return {
+            name: _value(f"{key}.{name}", one, named[1], where, folder)
+            for name, one in value.items()
+        }
     many = _SEQUENCE.search(annotation)
     if many is not None and isinstance(value, list):
         return [_value(key, item, many[1], where, folder) for item in value]
@@ -208,11 +214,6 @@ def _value(key: str, value: Any, annotation: str, where: str, folder: Path) -> A
         isinstance(value, _TYPES.get(part, ())) and (part == "bool" or not isinstance(value, bool))
         for part in parts
     )
-    if isinstance(value, dict) and not (
-        fits and all(isinstance(one, str) for one in value.values())
-    ):
-        # Not quoted: there may be passwords in it.
-        raise ConfigurationError(f"{where} has {key} that are no {annotation}; mend them")
     if not fits:
         raise ConfigurationError(
             f"{where} has {key} = {value!r}, which is no {annotation}; mend it"

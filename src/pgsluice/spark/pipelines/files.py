@@ -148,7 +148,7 @@ def _json_lines(path: Path) -> Iterator[Record]:
 
 def _what_is_wrong(text: str) -> str | None:
     try:
-        json.loads(text, parse_constant=_refuse)
+        _DECODER.decode(text)
     except RecursionError:
         return "no JSON: nested too deeply"
     except ValueError as error:  # also of a number with too many digits
@@ -158,6 +158,10 @@ def _what_is_wrong(text: str) -> str | None:
 
 def _refuse(word: str) -> None:
     raise ValueError(f"{word} is no number of JSON")
+
+
+# json.loads would make one for each line, which costs as much as the line.
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def _csv(path: Path) -> Iterator[Record]:

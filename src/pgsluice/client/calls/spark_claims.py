@@ -1,0 +1,94 @@
+"""A work queue as a stream: micro-batches of claimed messages that can be read again until they are settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from pgsluice.client.calls.call import Call, column, record, scalar
+
+
+class Claimed(NamedTuple):
+    """A micro-batch: its number, how many messages, and when the first of them came; None if claimed before."""
+
+    seq: int
+    messages: int
+    first_enqueued_at: datetime | None
+
+
+class QueueStream(NamedTuple):
+    """Who reads a work queue as a stream, and what it has claimed and not settled."""
+
+    stream_name: str
+    queue_name: str
+    settled_seq: int
+    claimed_messages: int
+    oldest_claim_at: datetime | None
+
+
+def queue_stream_start(stream_name: str, queue_name: str) -> Call[tuple[int, int]]:
+    """Register a reader, or find it: its id, and the last micro-batch that it settled."""
+    return Call(
+        "select s.stream_id, s.seq from sluice.queue_stream_start(%s::text, %s::text) as s",
+        (stream_name, queue_name),
+        lambda rows: (rows[0][0], rows[0][1]),
+        queue_name,
+    )
+
+
+def queue_stream_claim(stream_id: int, from_seq: int, qty: int) -> Call[Claimed | None]:
+    """Find or claim the next micro-batch; None when nothing is visible."""
+    return Call(
+        "select c.seq, c.messages, c.first_enqueued_at from "
+        "sluice.queue_stream_claim(%s::bigint, %s::bigint, %s::integer) as c",
+        (stream_id, from_seq, qty),
+        lambda rows: Claimed(*rows[0]) if rows else None,
+    )
+
+
+def queue_stream_slices(
+    stream_id: int,
+    from_seq: int,
+    to_seq: int,
+    *,
+    slice_count: int,
+    slice_messages_min: int,
+    columns: Sequence[str],
+) -> Call[list[str]]:
+    """Compose the queries for the messages of micro-batches."""
+    return Call(
+        "select s.query from sluice.queue_stream_slices("
+        "%s::bigint, %s::bigint, %s::bigint, %s::integer, %s::integer, %s::text[]) as s order by s.slice",
+        (stream_id, from_seq, to_seq, slice_count, slice_messages_min, list(columns)),
+        column,
+    )
+
+
+def queue_stream_settle(stream_id: int, to_seq: int, *, archive: bool) -> Call[int]:
+    """Archive or delete the messages of micro-batches that are stored; how many."""
+    return Call(
+        "select sluice.queue_stream_settle(%s::bigint, %s::bigint, %s::boolean)",
+        (stream_id, to_seq, archive),
+        scalar,
+    )
+
+
+def release_claims(stream_name: str) -> Call[int | None]:
+    """Give up a stream and let its messages be visible again; how many, None when there is none."""
+    return Call("select sluice.release_claims(%s::text)", (stream_name,), scalar)
+
+
+def list_queue_streams() -> Call[list[QueueStream]]:
+    """Who reads queues as streams, by name."""
+    return Call(
+        "select s.stream_name, s.queue_name, s.settled_seq, s.claimed_messages, s.oldest_claim_at "
+        "from sluice.list_queue_streams() as s",
+        (),
+        record(QueueStream),
+    )
+
+
+def clock() -> Call[datetime]:
+    """What time it is at the server."""
+    return Call("select clock_timestamp()", (), scalar)

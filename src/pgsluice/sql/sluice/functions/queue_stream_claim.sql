@@ -1,0 +1,74 @@
+/*
+ * The next micro-batch of a stream: one that was claimed and never read to its end, or a new one.
+ *
+ * A queue forgets what was read, a stream has to give it again. So the messages of a micro-batch are hidden with a vt that no other
+ * micro-batch has, its mark, in the year 9000: they are found again by it, in the index of the deferred messages; nobody else
+ * claims them; and whoever sets their vt takes them out. Rejected: a table with a row for each claimed message. It doubles
+ * what is written, and has to be kept in step with what others do to the queue.
+ *
+ * The reader claims first and notes then, in a log of its own, that it did. If it dies between, this function finds the micro-batch
+ * that it does not know of, and gives that one first. Claimed twice by a connection that was lost, it is the same one.
+ *
+ * Calls: sluice._lock_queue_stream, pgmq._reader, the queue's reader, sluice.claim_messages. Writes: the queue's table,
+ * sluice.queue_stream_batch.
+ */
+create or replace function sluice.queue_stream_claim(stream_id bigint, from_seq bigint, qty integer)
+returns table (seq bigint, messages bigint, first_enqueued_at timestamptz)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+-- Days of an interval are as long as the time zone says.
+set timezone = 'UTC'
+as $$
+declare
+    v_stream sluice.queue_stream := sluice._lock_queue_stream(stream_id, from_seq);
+    v_queue text := pgmq._reader(v_stream.queue_name);
+    v_now timestamptz := clock_timestamp();
+    v_mark timestamptz;
+    v_last_seq bigint;
+    v_claimed bigint[];
+begin
+    select min(b.seq) filter (where b.seq > from_seq), max(b.seq)
+    into seq, v_last_seq
+    from sluice.queue_stream_batch as b
+    where b.stream_id = v_stream.stream_id;
+    if seq is not null then
+        select b.messages
+        into messages
+        from sluice.queue_stream_batch as b
+        where b.stream_id = v_stream.stream_id and b.seq = queue_stream_claim.seq;
+        return next;
+        return;
+    end if;
+
+    v_mark := timestamptz '9000-01-01 00:00:00+00'
+        + nextval('sluice.queue_stream_mark_seq') * interval '1 microsecond';
+    if exists (select from sluice.queue_limits as l where l.queue_table = v_queue) then
+        v_claimed := array(select c.msg_id from sluice.claim_messages(v_stream.queue_name, 3600, qty) as c);
+        execute format(
+            'with marked as (update pgmq.%I as m set vt = $1 where m.msg_id = any ($2) returning m.enqueued_at)
+             select count(*), min(marked.enqueued_at) from marked',
+            v_queue
+        )
+        using v_mark, v_claimed
+        into messages, first_enqueued_at;
+    else
+        execute format(
+            'select count(*), min(c.enqueued_at) from pgmq.%I($1, $2, $3, null, false) as c', v_queue
+        )
+        using v_now, v_mark - v_now, qty
+        into messages, first_enqueued_at;
+    end if;
+    if messages = 0 then
+        return;
+    end if;
+    seq := greatest(from_seq, v_last_seq) + 1;
+    insert into sluice.queue_stream_batch (stream_id, seq, mark, messages, claimed_at)
+    values (v_stream.stream_id, queue_stream_claim.seq, v_mark, queue_stream_claim.messages, v_now);
+    return next;
+end;
+$$;
+
+comment on function sluice.queue_stream_claim(bigint, bigint, integer) is
+    'The micro-batch of a stream after from_seq, if need be by claiming up to qty visible messages; no row when there are none. first_enqueued_at is null for one that was claimed before.';
+revoke execute on function sluice.queue_stream_claim(bigint, bigint, integer) from public;
+grant execute on function sluice.queue_stream_claim(bigint, bigint, integer) to sluice_admin, sluice_reader;

@@ -1,0 +1,71 @@
+-- By ranges of msg_id: each holds about as many where the ids of a micro-batch have no large gaps, as they have none when it is
+-- claimed from the head of a queue.
+create or replace function sluice.queue_stream_slices(
+    stream_id bigint, from_seq bigint, to_seq bigint, slice_count integer, slice_messages_min integer, columns text[]
+)
+returns table (slice integer, query text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+-- Times in the queries are read by other sessions.
+set timezone = 'UTC'
+set datestyle = 'ISO'
+as $$
+declare
+    v_stream sluice.queue_stream := sluice._lock_queue_stream(stream_id, from_seq);
+    v_queue text := pgmq.format_table_name(v_stream.queue_name, 'q');
+    v_marks timestamptz[];
+    v_messages bigint;
+    v_low bigint;
+    v_high bigint;
+    v_count bigint;
+    v_columns text;
+begin
+    select array_agg(b.mark order by b.seq), sum(b.messages)
+    into v_marks, v_messages
+    from sluice.queue_stream_batch as b
+    where b.stream_id = v_stream.stream_id and b.seq > from_seq and b.seq <= to_seq;
+    if v_marks is null then
+        return;
+    end if;
+    execute format(
+        'select min(m.msg_id), max(m.msg_id) from pgmq.%I as m where m.vt > m.enqueued_at and m.vt = any ($1)', v_queue
+    )
+    using v_marks
+    into v_low, v_high;
+    if v_high is null then
+        return; -- somebody took them out
+    end if;
+    -- As text, JSON arrives as it is written, and no client needs to know the type. The mark is nobody else's concern.
+    select string_agg(
+        case
+            when k.name = 'vt' then 'null::timestamptz as vt'
+            when k.name in ('message', 'headers') then format('m.%I::text as %1$I', k.name)
+            else format('m.%I', k.name)
+        end,
+        ', ' order by k.position
+    )
+    into v_columns
+    from unnest(columns) with ordinality as k (name, position);
+
+    v_count := greatest(1, least(slice_count, v_high - v_low, 1 + v_messages / slice_messages_min));
+    return query
+        select s.number::integer,
+            format(
+                'select %s from pgmq.%I as m where m.vt > m.enqueued_at and m.vt = any (%L::timestamptz[])%s%s order by m.msg_id',
+                v_columns, v_queue, v_marks,
+                case when s.number > 1 then
+                    format(' and m.msg_id > %s', v_low + ((v_high - v_low)::numeric * (s.number - 1) / v_count)::bigint)
+                end,
+                case when s.number < v_count then
+                    format(' and m.msg_id <= %s', v_low + ((v_high - v_low)::numeric * s.number / v_count)::bigint)
+                end
+            )
+        from generate_series(1, v_count) as s (number)
+        order by s.number;
+end;
+$$;
+
+comment on function sluice.queue_stream_slices(bigint, bigint, bigint, integer, integer, text[]) is
+    'Queries that together give the messages of the micro-batches of a stream after from_seq up to to_seq, each once, until these are settled.';
+revoke execute on function sluice.queue_stream_slices(bigint, bigint, bigint, integer, integer, text[]) from public;
+grant execute on function sluice.queue_stream_slices(bigint, bigint, bigint, integer, integer, text[]) to sluice_admin, sluice_reader;

@@ -1,0 +1,51 @@
+-- What was not settled may have been stored by the reader all the same: then it comes twice. So this is for a reader that is given up,
+-- and that is told when it comes back.
+--
+-- Calls: sluice.hand_back, so that the claims count as no attempts. Writes: the queue's table, sluice.queue_stream.
+create or replace function sluice.release_claims(stream_name text)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_messages_max constant bigint := 5000;
+    v_stream sluice.queue_stream;
+    v_batch sluice.queue_stream_batch;
+    v_msg_ids bigint[];
+    v_read_cts integer[];
+    v_messages bigint := 0;
+begin
+    select s.* into v_stream from sluice.queue_stream as s where s.stream_name = release_claims.stream_name for update;
+    if not found then
+        return null;
+    end if;
+    for v_batch in
+        select b.* from sluice.queue_stream_batch as b where b.stream_id = v_stream.stream_id order by b.seq
+    loop
+        loop
+            execute format(
+                'select array_agg(m.msg_id), array_agg(m.read_ct)
+                 from (
+                     select m.msg_id, m.read_ct from pgmq.%I as m
+                     where m.vt > m.enqueued_at and m.vt = $1
+                     order by m.msg_id
+                     limit $2
+                 ) as m',
+                pgmq.format_table_name(v_stream.queue_name, 'q')
+            )
+            using v_batch.mark, v_messages_max
+            into v_msg_ids, v_read_cts;
+            exit when v_msg_ids is null;
+            perform sluice.hand_back(v_stream.queue_name, v_msg_ids, v_read_cts);
+            v_messages := v_messages + cardinality(v_msg_ids);
+        end loop;
+    end loop;
+    delete from sluice.queue_stream as s where s.stream_id = v_stream.stream_id;
+    return v_messages;
+end;
+$$;
+
+comment on function sluice.release_claims(text) is
+    'Give up a stream of a queue: what it claimed and did not settle is visible again at once. Returns how many messages; null when there is no such stream.';
+revoke execute on function sluice.release_claims(text) from public;
+grant execute on function sluice.release_claims(text) to sluice_admin, sluice_reader;

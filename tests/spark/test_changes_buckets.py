@@ -1,0 +1,197 @@
+"""Changes applied bucket by bucket, as Spark's executors do, in this process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgsluice.errors import ConfigurationError
+from pgsluice.spark.changes.buckets import apply_cells, bucket_of, summary_of, to_cells
+from pgsluice.spark.changes.current import CurrentTable
+from pgsluice.spark.changes.envelope import Change
+from spark.changing import KINDS, NAME, Source, cut, event_of, live, played, steps
+
+
+class Partitions:
+    """What is used of Spark's RDD, in this process: a list for each task."""
+
+    defaultParallelism = 2
+
+    def __init__(self, *parts: list[Any]) -> None:
+        self.parts = parts
+
+    @property
+    def context(self) -> type[Partitions]:
+        return Partitions
+
+    @staticmethod
+    def parallelize(rows: list[Any], _tasks: int) -> Partitions:
+        return Partitions(rows)
+
+    def mapPartitions(self, task: Callable[[Iterable[Any]], Iterable[Any]]) -> Partitions:
+        return Partitions(*(list(task(iter(part))) for part in self.parts))
+
+    def filter(self, wanted: Callable[[Any], bool]) -> Partitions:
+        return self.mapPartitions(lambda part: filter(wanted, part))
+
+    def union(self, other: Partitions) -> Partitions:
+        return Partitions(*self.parts, *other.parts)
+
+    def groupByKey(self, tasks: int) -> Partitions:
+        groups: dict[Any, list[Any]] = {}
+        for key, value in self.collect():
+            groups.setdefault(key, []).append(value)
+        return Partitions(*([(key, group)] for key, group in groups.items()))
+
+    def flatMap(self, act: Callable[[Any], Iterable[Any]]) -> Partitions:
+        return self.mapPartitions(lambda part: chain.from_iterable(map(act, part)))
+
+    def collect(self) -> list[Any]:
+        return list(chain.from_iterable(self.parts))
+
+
+def apply(
+    table: CurrentTable,
+    batch: list[Change],
+    *,
+    version: int,
+    app_id: str = "a",
+    kept_h: float = 1e6,
+    tasks: int = 2,
+) -> bool:
+    events = [event_of(change) for change in batch]
+    parts = Partitions(*(events[number::tasks] for number in range(tasks)))
+    cells = to_cells(parts, NAME, KINDS, table.bucket_count)  # type: ignore[arg-type]
+    return apply_cells(
+        table, cells, summary_of(cells), app_id=app_id, version=version, deleted_kept_h=kept_h
+    )
+
+
+def made(folder: Path, bucket_count: int = 4) -> CurrentTable:
+    return CurrentTable.create(folder, NAME, ("id",), KINDS, bucket_count=bucket_count)
+
+
+def contents(table: CurrentTable) -> list[tuple]:
+    return live(table.again().delta.to_pyarrow_table())
+
+
+def inserts(*numbers: int, seq: int = 0) -> list[Change]:
+    return [
+        Change(NAME, ("id",), seq + at, 1, "c", None, {"id": number, "name": "n"})
+        for at, number in enumerate(numbers)
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(history=steps, before=st.booleans(), dice=st.randoms(use_true_random=False))
+def test_batches_in_any_order_and_any_number_of_times_end_with_the_table(
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple], before: bool, dice: random.Random
+):  # fmt: skip
+    source = played(Source(key=("id",), before=before), history)
+    table = made(tmp_path_factory.mktemp("lake"), bucket_count=3)
+    batches = cut(source.log, dice)[:5]
+    batches.append(source.log[sum(map(len, batches)) :])
+    dice.shuffle(batches)
+
+    for version, batch in enumerate(batches):
+        dice.shuffle(batch)
+        for _ in range(2):
+            apply(table.again(), batch, version=version)
+
+    assert contents(table) == source.contents()
+
+
+def test_only_buckets_with_changes_are_read_and_written(tmp_path: Path):
+    table = made(tmp_path)
+    apply(table, inserts(*range(100)), version=0)
+    before = set(table.again().files)
+    for file in before:
+        if f"_bucket={bucket_of((7,), 4)}" not in file:
+            Path(file).unlink()  # whoever reads it fails
+
+    apply(table.again(), inserts(7, seq=1000), version=1)
+
+    assert len(before & set(table.again().files)) == len(before) - 1 == 3
+
+
+def test_a_batch_is_applied_once(tmp_path: Path):
+    table = made(tmp_path)
+
+    assert apply(table, inserts(1), version=0)
+    assert not apply(table.again(), inserts(2, seq=9), version=0)
+    assert contents(table) == [(1, "n", None)]
+
+
+def test_somebody_who_was_thought_dead_changes_nothing(tmp_path: Path):
+    table = made(tmp_path)
+    apply(table, inserts(1), version=0)
+    late = table.again()
+    apply(table.again(), inserts(2, seq=9), version=1)
+
+    assert not apply(late, inserts(2, seq=9), version=1)
+    assert contents(table) == [(1, "n", None), (2, "n", None)]
+
+
+def test_files_that_somebody_else_took_out_meanwhile_are_not_taken_out_again(tmp_path: Path):
+    table = made(tmp_path, bucket_count=2)
+    apply(table, inserts(1), version=0)
+    stale = table.again()
+    apply(table.again(), inserts(2, seq=10), version=0, app_id="other")
+
+    assert apply(stale, inserts(3, seq=20), version=1)
+    assert contents(table) == [(1, "n", None), (2, "n", None), (3, "n", None)]
+
+
+def test_a_truncate_reads_no_file_that_is_all_below_it(tmp_path: Path):
+    table = made(tmp_path)
+    apply(table, inserts(*range(100)), version=0)
+    for file in table.again().files:
+        Path(file).unlink()
+
+    apply(table.again(), [Change(NAME, (), 500, 1, "t"), *inserts(7, seq=600)], version=1)
+
+    assert contents(table) == [(7, "n", None)]
+    # What comes late is below the line.
+    apply(table.again(), inserts(8, seq=400), version=2)
+    assert contents(table) == [(7, "n", None)]
+
+
+def test_traces_of_deleted_rows_go_when_they_are_old(tmp_path: Path):
+    table = made(tmp_path, bucket_count=2)
+    apply(table, inserts(1, 2), version=0)
+    gone = Change(NAME, ("id",), 50, 1, "d", {"id": 1}, None)
+
+    apply(table.again(), [gone], version=1)
+    kept = table.again().delta.to_pyarrow_table()["id"].to_pylist()
+    apply(table.again(), inserts(*range(3, 20), seq=60), version=2, kept_h=1)
+
+    assert sorted(kept) == [1, 2]
+    assert sorted(table.again().delta.to_pyarrow_table()["id"].to_pylist()) == list(range(2, 20))
+
+
+def test_a_table_without_a_key_has_no_buckets(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match="has no key to divide it into buckets by"):
+        CurrentTable.create(tmp_path, NAME, (), KINDS, bucket_count=2)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["_seq"], "a column _seq, which the lake keeps for itself"),
+        (["A", "a"], "the columns A and a, which the lake cannot tell apart"),
+        (["two words"], "names in the lake have none of"),
+    ],
+)
+def test_columns_that_the_lake_cannot_keep_are_named(
+    tmp_path: Path, names: list[str], message: str
+):
+    with pytest.raises(ConfigurationError, match=message):
+        CurrentTable.create(tmp_path, NAME, (), dict.fromkeys(names, pa.string()))

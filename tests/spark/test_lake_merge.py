@@ -1,0 +1,73 @@
+"""Rows in the place of those with the same key: last by seq, late and repeated ones change nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from pgsluice.errors import ConfigurationError
+from pgsluice.spark.lake import merge as lake_merge
+from pgsluice.spark.lake.merge import has_merge, merge_statement, upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = "item string, `a b` int, seq bigint"
+
+
+def rows(lake: Path) -> list[tuple[object, ...]]:
+    there = DeltaTable(str(lake)).to_pyarrow_table().to_pylist()
+    return sorted(tuple(row.values()) for row in there)
+
+
+def test_rows_take_the_place_of_those_with_their_key(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    lake = tmp_path / "lake"
+
+    def apply(version: int, *changes: tuple[str | None, int, int]) -> bool:
+        frame = spark.createDataFrame([*changes], COLUMNS)
+        return upsert(lake, frame, key=["item"], seq="seq", app_id="stock", version=version)
+
+    assert apply(0, ("apple", 1, 1), ("pear", 1, 2), ("apple", 2, 3))
+    assert rows(lake) == [("apple", 2, 3), ("pear", 1, 2)]
+
+    assert not apply(0, ("apple", 9, 9))  # again
+    assert apply(1, ("apple", 0, 2), ("fig", 5, 4), ("pear", 7, 5))  # the first came late
+    assert rows(lake) == [("apple", 2, 3), ("fig", 5, 4), ("pear", 7, 5)]
+
+    with pytest.raises(Exception, match=r"a row has null in its key \(item\)"):
+        apply(2, (None, 1, 1))
+
+    # Somebody removes a row between our look at the table and our commit.
+    asked = lake_merge.files_of
+
+    def then_delete(table: DeltaTable) -> object:
+        monkeypatch.setattr(lake_merge, "files_of", asked)
+        DeltaTable(str(lake)).delete("item = 'pear'")
+        return asked(table)
+
+    monkeypatch.setattr(lake_merge, "files_of", then_delete)
+    assert apply(2, ("fig", 6, 6))
+    assert rows(lake) == [("apple", 2, 3), ("fig", 6, 6)]
+
+    with pytest.raises(ConfigurationError, match="and not nothing"):
+        upsert(lake, spark.range(1), key=["nothing"], seq="id", app_id="a", version=0)
+
+
+def test_without_deltas_jar_there_is_no_merge_and_its_statement_is_sparks(spark: SparkSession):
+    statement = merge_statement("/lake/it's", "s", ["item", "a b", "seq"], ["item"], "seq")
+
+    assert not has_merge(spark)
+    # Spark without the jar can parse it, and no more.
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(statement).toString()
+    assert "MergeIntoTable" in plan
+    assert statement.splitlines() == [
+        "merge into delta.`/lake/it's` as t using `s` as s on t.`item` = s.`item`",
+        "when matched and s.`seq` > t.`seq` then update set "
+        "t.`item` = s.`item`, t.`a b` = s.`a b`, t.`seq` = s.`seq`",
+        "when not matched then insert (`item`, `a b`, `seq`) values (s.`item`, s.`a b`, s.`seq`)",
+    ]
