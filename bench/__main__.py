@@ -42,6 +42,8 @@ from bench.workloads import (
     share_latency,
     share_send,
     share_wal,
+    spark_latency,
+    spark_stream,
     worker_latency,
     worker_noop,
 )
@@ -67,6 +69,8 @@ WORKLOADS = {
     "share_backlog": share_backlog,
     "share_wal": share_wal,
     "share_held": share_held,
+    "spark_stream": spark_stream,
+    "spark_latency": spark_latency,
     "worker_noop": worker_noop,
     "worker_latency": worker_latency,
 }
@@ -82,10 +86,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--workload",
-        choices=[*WORKLOADS, "share", "worker", "all"],
+        choices=[*WORKLOADS, "share", "spark", "worker", "all"],
         default="send_read",
-        help="which question (default send_read); share: those about share groups; worker: those about workers; all "
-        "takes about three hours",
+        help="which question (default send_read); share: those about share groups; spark: those about pipelines; "
+        "worker: those about workers; all takes about three hours",
     )
     parser.add_argument(
         "--repeats",

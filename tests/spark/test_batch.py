@@ -149,7 +149,7 @@ def test_a_copy_into_the_lake_adds_what_is_new_and_nothing_twice(
     queue.create("q")
 
     def copy() -> int:
-        return archive("q", lake, dsn=database_18.url, spark=spark)
+        return archive("q", lake, dsn=database_18.url, spark=spark).rows
 
     added = [copy()]
     ids = queue.send_batch("q", [{"n": n} for n in range(10)])
@@ -188,7 +188,7 @@ def test_real_payloads_go_from_queue_to_archive_to_lake_unchanged(
     assert [message.message for message in messages] == sent
     queue.archive_batch("hooks", ids)
 
-    added = archive("hooks", tmp_path / "lake", dsn=database_18.url, spark=spark)
+    added = archive("hooks", tmp_path / "lake", dsn=database_18.url, spark=spark).rows
 
     rows = lake_table(tmp_path / "lake").sort_by("msg_id")
     assert added == len(sent) == 502

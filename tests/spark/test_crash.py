@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DRIVER = Path(__file__).with_name("driver.py")
-DEADLINE_S = 120.0
+DEADLINE_S = 300.0
 
 
 class Driver:

@@ -117,7 +117,7 @@ def test_a_password_never_reaches_spark(
     )
     assert lake_column(tmp_path / "lake", "ev_data") == ["event"]
     shown.append(str(stream.query.lastProgress))
-    assert archive("q", tmp_path / "q", table="queue", dsn=dsn, spark=spark) == 1
+    assert archive("q", tmp_path / "q", table="queue", dsn=dsn, spark=spark).rows == 1
 
     secret_file = tmp_path / "dsn"
     secret_file.touch(mode=0o600)

@@ -41,10 +41,14 @@ class Writers:
         try:
             yield
         finally:
-            self._stop.set()
-            for thread in self._threads:
-                thread.join(30)
+            self.stop()
         assert self._failed == []
+
+    def stop(self) -> None:
+        """End soon; what is open is committed or not."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(30)
 
     def _write(self, seed: int) -> None:
         dice = random.Random(seed)

@@ -37,6 +37,15 @@ def test_defaults_are_for_those_that_say_nothing_else(tmp_path: Path):
     assert dsns == ["postgresql://all", "postgresql://other"]
 
 
+def test_shards_are_texts_by_name_and_not_quoted(tmp_path: Path):
+    found = load(tmp_path, f'{EVENTS}shards.eu = "env:EU"\nshards.us = "file:/us"\n')
+
+    assert found.pipelines["orders"].options["shards"] == {"eu": "env:EU", "us": "file:/us"}
+    with pytest.raises(ConfigurationError, match="has shards that are no Mapping") as caught:
+        load(tmp_path, f'{EVENTS}shards.eu = "postgresql://me:sesame@h"\nshards.us = 1\n')
+    assert "sesame" not in str(caught.value)
+
+
 def test_settings_of_spark_have_their_whole_names(tmp_path: Path):
     text = f'[spark]\nmaster = "local[4]"\nexecutor.memory = "4g"\nui.enabled = true\n{EVENTS}'
 

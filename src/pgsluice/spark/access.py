@@ -85,7 +85,7 @@ class Access:
                     "of Spark; set it before the session starts, on every machine"
                 )
         elif self.dsn_file is not None:
-            text = _read_private(Path(self.dsn_file))
+            text = _read_private(Path(self.dsn_file).expanduser())
         else:
             text = self.dsn
         return connection.resolve(text, start_embedded=False).conninfo

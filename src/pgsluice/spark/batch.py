@@ -5,6 +5,7 @@ Options beside those of `source`:
                         `dead_letters`.
     snapshot            The name that an open transaction exported, as `shared_snapshot` does: all tasks
                         see what that transaction sees. For a queue only; a range of a log is the same anyway.
+    export              An export's name: of the archive only what it has not verified; see `pipelines.archive`.
     log                 An event log's name, instead of a queue's.
     startingOffsets     `earliest` (default) or `{"tick": 12}`: the events after that tick.
     endingOffsets       `latest` (default) or `{"tick": 34}`: the events up to it, and with it.
@@ -41,7 +42,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from pgsluice.client.calls import Call, spark_reading
+from pgsluice.client.calls import Call, spark_exports, spark_reading
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError, LogStateError, SluiceError
 from pgsluice.spark.access import Access, driver_connection, prepare, run
@@ -196,10 +197,17 @@ class QueueReader(TableReader):
         self.table = _table(options)
         snapshot = options.get("snapshot")
         self.snapshot = snapshot
+        self.export_name = options.get("export")
+        if self.export_name and self.table != "archive":
+            raise ConfigurationError("the option export is for the table archive; leave it out")
         self.prepare = calls.use_snapshot(snapshot) if snapshot else ()
 
     def partitions(self) -> Sequence[QueryPartition]:
         call = calls.queue_slices(self.queue_name, self.table, self.slice_count, self.schema.names)
+        if self.export_name:
+            call = spark_exports.export_slices(
+                self.queue_name, self.export_name, self.slice_count, self.schema.names
+            )
         try:
             with self._connected(*self.prepare) as ask:
                 queries = self._filtered(ask, ask(call))

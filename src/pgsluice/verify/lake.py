@@ -72,14 +72,15 @@ class Lake:
             columns: Which columns of them.
             unless: A column of booleans; rows in which it is true are left out.
         """
-        import pyarrow.dataset as ds
+        import pyarrow.compute as pc
 
-        wanted = None if unless is None else ~ds.field(unless) | ds.field(unless).is_null()
+        wanted = [*columns, *([unless] if unless else [])]
         # One file and one batch ahead: how much is held must not grow with the machine.
-        yield from self.dataset.to_batches(
-            columns=list(columns),
-            filter=wanted,
-            batch_size=_BATCH_ROWS,
-            batch_readahead=1,
-            fragment_readahead=1,
-        )
+        for batch in self.dataset.to_batches(
+            columns=wanted, batch_size=_BATCH_ROWS, batch_readahead=1, fragment_readahead=1
+        ):
+            if unless is None:
+                yield batch
+            else:
+                # Not as a filter of the dataset: that leaves out whole files by their statistics, and is to be checked.
+                yield batch.filter(pc.invert(pc.fill_null(batch.column(unless), False)))

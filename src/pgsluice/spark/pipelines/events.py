@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgsluice.errors import ConfigurationError, LogStateError
+from pgsluice.errors import LogStateError
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.patience import patiently
 from pgsluice.spark.pipelines.places import (
@@ -130,9 +130,10 @@ def events(
         checkpoint: A folder for Spark's notes on how far it is. Table and checkpoint belong together.
         dsn: Where to connect; by the rule of `pgsluice.connection` when None. A password in it goes to
             Spark's workers through a file in the temporary folder that only this user can read,
-            deleted when the stream or the program ends; after a kill -9 it stays there.
-        shards: Several databases instead, each with a log of this name: what to call it in the table's column
-            `shard`, and where to connect.
+            deleted when the stream or the program ends; after a kill -9 it stays there. On a cluster give
+            `env:NAME` or `file:PATH`: a variable or a file that every machine has.
+        shards: Several databases instead, whatever `dsn` is, each with a log of this name: what to call it in the
+            table's column `shard`, and where to connect.
         consumer: The name under which the log keeps what the stream has not read; made from the
             table's folder when None. Unregister it when the pipeline is given up.
         once: Read what is there now and return when it is in the lake; otherwise return at once.
@@ -199,8 +200,6 @@ def _place(dsn: str | None, shards: Mapping[str, str] | None, cleanup: ExitStack
     """The options that say where to connect."""
     if shards is None:
         return access_for(dsn, cleanup).options()
-    if dsn is not None:
-        raise ConfigurationError("dsn and shards are given; put it into shards")
     return {
         "shards": json.dumps(
             {shard: access_for(one, cleanup).options() for shard, one in shards.items()}

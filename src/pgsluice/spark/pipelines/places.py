@@ -29,8 +29,15 @@ def session_for(spark: SparkSession | None, app_name: str) -> SparkSession:
 def access_for(dsn: str | None, cleanup: ExitStack) -> Access:
     """Decide where to connect, and how Spark's workers learn of it without Spark knowing.
 
-    A file made for that goes with the clean-up.
+    A DSN with a password is written to a file on this machine, which goes with the clean-up; a cluster's other
+    machines do not have it. `env:NAME` and `file:PATH` name what every machine has: an environment variable, or
+    a file, in which `~` is the home of whoever reads it.
     """
+    kind, _, name = (dsn or "").partition(":")
+    if kind == "env":
+        return Access(dsn_env=name)
+    if kind == "file":
+        return Access(dsn_file=name)
     conninfo = connection.resolve(dsn).conninfo
     if not conninfo:
         return Access()  # libpq's own variables, which the workers inherit
