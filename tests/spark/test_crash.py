@@ -188,7 +188,9 @@ def test_killed_anywhere_the_lake_ends_with_exactly_the_events_of_the_log(
     with naive.running(), writers.running():
         for number, (moment, committed) in enumerate(moments):
             at = "never" if moment == "restart" else moment
-            with driver(database, tmp_path, at, found if number else shipped, offsets, lake=lake) as run:
+            with driver(
+                database, tmp_path, at, found if number else shipped, offsets, lake=lake
+            ) as run:
                 if committed is not None:
                     run.wait_for("held")
                     assert committed_micro_batches(tmp_path) == committed

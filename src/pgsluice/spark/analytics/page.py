@@ -32,7 +32,7 @@ def render(gold: Gold) -> str:
     """The report as HTML text; every value in it is escaped."""
     done = sum(total.done for total in gold.totals)
     summary = (
-        f"{done:,} messages archived in {len(gold.totals)} queues; measured at "
+        f"{done:,} messages archived in {len(gold.totals)} queue{'s' * (len(gold.totals) != 1)}; measured at "
         f"{gold.measured_at:%Y-%m-%d %H:%M:%S} UTC, in windows of {_window_words(gold.windows)}."
     )
     return fill(
