@@ -32,7 +32,7 @@ DEADLINE_S = 300.0
 
 
 class Driver:
-    """The program `driver.py` and all the processes it started."""
+    """The program `driver.py`, or one that is called like it, and all the processes it started."""
 
     def __init__(
         self,
@@ -41,7 +41,8 @@ class Driver:
         moment: str,
         java_home: Path,
         offsets: str,
-        lake: Path | str,
+        program: Path = DRIVER,
+        lake: Path | str | None = None,
     ) -> None:
         self.folder = folder
         for mark in ("held", "ready"):
@@ -49,7 +50,7 @@ class Driver:
         with (folder / "driver.log").open("ab") as output:
             self.process = subprocess.Popen(
                 [
-                    sys.executable, str(DRIVER), str(lake), str(folder / "checkpoint"),
+                    sys.executable, str(program), str(lake or folder / "lake"), str(folder / "checkpoint"),
                     moment, str(folder), offsets,
                 ],
                 env={**os.environ, "PGSLUICE_DSN": database.url, "JAVA_HOME": str(java_home)},
@@ -94,10 +95,11 @@ def driver(
     moment: str,
     java_home: Path,
     offsets: str,
-    lake: Path | str,
+    program: Path = DRIVER,
+    lake: Path | str | None = None,
 ) -> Iterator[Driver]:
     """A driver that is killed in the end."""
-    running = Driver(database, folder, moment, java_home, offsets, lake)
+    running = Driver(database, folder, moment, java_home, offsets, program, lake)
     try:
         yield running
     finally:
@@ -186,7 +188,9 @@ def test_killed_anywhere_the_lake_ends_with_exactly_the_events_of_the_log(
     with naive.running(), writers.running():
         for number, (moment, committed) in enumerate(moments):
             at = "never" if moment == "restart" else moment
-            with driver(database, tmp_path, at, found if number else shipped, offsets, lake) as run:
+            with driver(
+                database, tmp_path, at, found if number else shipped, offsets, lake=lake
+            ) as run:
                 if committed is not None:
                     run.wait_for("held")
                     assert committed_micro_batches(tmp_path) == committed
