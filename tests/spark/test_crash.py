@@ -32,7 +32,9 @@ DEADLINE_S = 300.0
 
 
 class Driver:
-    """The program `driver.py` and all the processes it started."""
+    """The program `driver.py`, or one like it, and all the processes it started."""
+
+    program = DRIVER
 
     def __init__(
         self, database: Database, folder: Path, moment: str, java_home: Path, offsets: str
@@ -43,7 +45,7 @@ class Driver:
         with (folder / "driver.log").open("ab") as output:
             self.process = subprocess.Popen(
                 [
-                    sys.executable, str(DRIVER), str(folder / "lake"), str(folder / "checkpoint"),
+                    sys.executable, str(self.program), str(folder / "lake"), str(folder / "checkpoint"),
                     moment, str(folder), offsets,
                 ],
                 env={**os.environ, "PGSLUICE_DSN": database.url, "JAVA_HOME": str(java_home)},

@@ -156,6 +156,7 @@ def test_a_server_that_does_not_come_back_is_said_without_the_password(database_
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SINK_DSN", "postgresql://u:opensesame@127.0.0.1:1/x")
         patch.setattr(sink_rows, "_COMMIT_DEADLINE_S", 0.3)
+        patch.setattr(sink_rows, "_ASK_DEADLINE_S", 0.3)
         with pytest.raises(ConnectionFailedError) as caught:
             commit(to, "s", 0, [RowsWritten(0, 1, carried=b"")])
         with pytest.raises(ConnectionFailedError) as from_task:
