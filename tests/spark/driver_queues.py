@@ -16,6 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from pgsluice.spark import patience, running
 from pgsluice.spark.lake.delta import DeltaSink
 from pgsluice.spark.lake.sink import LakeStreamWriter
 from pgsluice.spark.patience import patiently
@@ -27,6 +28,8 @@ from pgsluice.spark.source import PgsluiceSource
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from support import wait_until
 
+# On a machine that is busy with other tests processes of Spark's come up too late again and again.
+running.STARTS_MAX = patience.STARTS_MAX = 50
 LAKE, CHECKPOINT, MOMENT, FOLDER, OFFSETS = sys.argv[1:]
 WHEN, _, NUMBER = MOMENT.partition(" ")
 AT = (WHEN, int(NUMBER or -1))
@@ -88,13 +91,13 @@ def stream(
     writer = rows.selectExpr(*columns).writeStream.format(sink).options(**places)
     writer = writer.option("checkpointLocation", f"{CHECKPOINT}/{sink}")
     once = {"availableNow": True} if MOMENT == "once" else {"processingTime": "100 milliseconds"}
-    running = Stream(writer.trigger(**once), what=sink, cleanup=ExitStack())
+    query = Stream(writer.trigger(**once), what=sink, cleanup=ExitStack())
     if MOMENT == "once":
-        running.drain()
+        query.drain()
     # The next one begins when this one has: two that start at once need twice as long.
     offsets = Path(CHECKPOINT, sink, "offsets", "0")
-    wait_until(lambda: running.has_ended() or offsets.exists(), f"{sink} to begin", 300)
-    return running
+    wait_until(lambda: query.has_ended() or offsets.exists(), f"{sink} to begin", 600)
+    return query
 
 
 def main() -> None:
