@@ -88,6 +88,10 @@ class DeduplicationOffError(SluiceError):
     """A message was sent with a key to a queue that knows no keys; nothing was sent."""
 
 
+class ExportError(SluiceError):
+    """The queue has no export of this name, or it is of another table of the lake."""
+
+
 class LogNotFoundError(SluiceError):
     """The event log does not exist."""
 
@@ -162,6 +166,7 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "QU003": QueueNotFoundError,
     "QU004": DeduplicationOffError,
     "QU005": QueueNotFoundError,
+    "QU006": ExportError,
     "PQ001": LogNotFoundError,
     "PQ002": ConsumerNotFoundError,
     "PQ003": BatchNotFoundError,

@@ -143,6 +143,21 @@ def test_retention_is_shown_set_and_taken_away(queue, orders):
     assert rows(orders, "select * from sluice.retention") == []
 
 
+def test_exports_are_shown_and_dropped(queue, orders):
+    assert queue("exports") == "no exports\n"
+    orders.execute("select sluice.create_export('orders', 'lake', '/lake', 'id')")
+
+    (export,) = json.loads(queue("exports", "ORDERS", "--json"))
+
+    assert (export["export_name"], export["lake"], export["kept"]) == ("lake", "/lake", 0)
+    assert queue("exports", "again") == "no exports\n"
+    assert "--drop needs the QUEUE" in queue("exports", "--drop", "lake", code=2, errors=True)
+    assert queue("exports", "orders", "--drop", "lake") == "no exports\n"
+    assert "has no export 'lake'" in queue(
+        "exports", "orders", "--drop", "lake", code=3, errors=True
+    )
+
+
 def test_archived_messages_are_replayed_by_id(queue, orders):
     printed = queue("replay", "orders", "3", "1", "--into", "again")
 

@@ -9,6 +9,7 @@ import pytest
 from pgsluice import (
     ArchiveRetention,
     DeadLetter,
+    Export,
     Redriven,
     Replay,
     Replayed,
@@ -203,3 +204,19 @@ def test_in_the_callers_transaction_nothing_is_sent_again_before_it_commits(
     assert rows(observer, f"select msg_id from pgmq.q_{queue_name}") == []
     caller.source.commit()
     assert rows(observer, f"select msg_id from pgmq.q_{queue_name} order by 1") == [(2,), (3,)]
+
+
+def test_exports_are_listed_and_dropped(observer, clients, filled):
+    observer.execute("select sluice.create_export(%s, 'lake', '/lake', 'id')", [filled])
+
+    (export,) = (e for e in clients.queue.list_exports() if e.queue_name == filled)
+
+    assert type(export) is Export
+    assert (export.export_name, export.lake, export.verified_at, export.kept) == (
+        "lake",
+        "/lake",
+        None,
+        0,
+    )
+    assert clients.queue.drop_export(filled, "lake")
+    assert not clients.queue.drop_export(filled, "lake")

@@ -19,8 +19,7 @@ from support import value, wait_until
 MARKS = ("held-queue", "held-lake")
 
 
-class QueuesDriver(Driver):
-    program = Path(__file__).with_name("driver_queues.py")
+PROGRAM = Path(__file__).with_name("driver_queues.py")
 
 
 def commits(folder: Path, query: str) -> int:
@@ -40,10 +39,10 @@ def test_killed_at_both_commits_each_event_passes_the_queue_into_the_lake_once(
     java_home = find_java(environ={"PATH": os.environ["PATH"], "PGSLUICE_HOME": str(home)}).home
     writers = Writers(database_18, count=4, seed=11)
 
-    def start(moment: str) -> QueuesDriver:
+    def start(moment: str) -> Driver:
         for mark in MARKS:
             (tmp_path / mark).unlink(missing_ok=True)
-        return QueuesDriver(database_18, tmp_path, moment, java_home, "ticks")
+        return Driver(database_18, tmp_path, moment, java_home, "ticks", program=PROGRAM)
 
     with writers.running():
         for moment, done in (("after 0", 0), ("before 1", 1), ("after 2", 2)):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.pipeline_shared import (
     Command,
     carry,
@@ -22,7 +20,6 @@ from pgsluice.cli.pipeline_shared import (
 from pgsluice.cli.queue_shared import time
 from pgsluice.cli.verify import verify
 from pgsluice.spark.pipelines import config
-from pgsluice.spark.pipelines.archive import archive as run_archive
 
 
 class _Kinds(click.Group):
@@ -65,7 +62,7 @@ _STREAM_OPTIONS = (
         default="earliest",
         show_default=True,
         metavar="WHERE",
-        help='Where the first run begins: earliest, latest or {"tick": 12}.',
+        help='Where the first run begins: earliest, latest, committed or {"tick": 12}.',
     ),
     click.option(
         "--consumer",
@@ -185,7 +182,10 @@ def _by_name(
 )
 @_stream_options
 def events(**options: Any) -> None:
-    """Stream an event log into a Delta table, each committed event once, whatever dies in between."""
+    """Stream an event log into a Delta table, each committed event once, whatever dies in between.
+
+    With --lake iceberg:CATALOGUE/NAMESPACE.TABLE into an Iceberg table of a catalogue that pyiceberg knows.
+    """
     carry_kind("events", **options)
 
 
@@ -249,25 +249,68 @@ def changes(**options: Any) -> None:
     type=click.Choice(["archive", "queue"]),
     default="archive",
     show_default=True,
-    help="Which of its two tables.",
+    help="Which of its two tables. Only an archive is verified.",
 )
 @lake_option
-@dsn_option
-@json_option
-def archive(queue: str, table: str, lake: str, dsn: str | None, as_json: bool) -> None:
-    """Copy the rows that the Delta table does not hold yet, in one commit.
+@click.option(
+    "--export",
+    metavar="NAME",
+    help="The name of this copy. Default: the last part of the table's folder.",
+)
+@click.option(
+    "--drop",
+    is_flag=True,
+    help="Drop from the archive what all copies have verified in the lake.",
+)
+@every_option
+@run_options
+def archive(**options: Any) -> None:
+    """Copy the rows that the Delta table does not hold yet, in one commit, and verify them there.
 
-    Nothing is taken from the queue. Run again, it adds what has come since.
+    From its first run on, the archive keeps what is not verified in the table, whatever its retention: `pgsluice
+    queue exports` shows that, and ends it. Killed at any moment and run again, it goes on where it was.
     """
-    rows = run_archive(queue, lake, table=table, dsn=dsn)
-    if as_json:
-        click.echo(
-            json.dumps(
-                {"queue": queue, "table": table, "lake": str(Path(lake).absolute()), "rows": rows}
-            )
-        )
-    else:
-        click.echo(f"{rows} rows of the {table} of {queue} added to {lake}")
+    carry_kind("archive", **options)
+
+
+@run.command(short_help="Figures of queues into gold tables and a report.")
+@click.option(
+    "--queue",
+    multiple=True,
+    metavar="NAME",
+    help="A work queue, once for each. Default: all.",
+)
+@click.option(
+    "--lake",
+    metavar="DIR",
+    help="A folder with the archive of each queue in a folder of its name; for one queue the table itself. "
+    "Default: only what PostgreSQL still has.",
+)
+@click.option(
+    "--gold", required=True, metavar="DIR", help="The folder of the tables, and of report.html."
+)
+@click.option(
+    "--window-s",
+    type=click.IntRange(min=1),
+    default=600,
+    show_default=True,
+    help="The length of a window, seconds.",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Windows that begin before it stay as they are, and the figures for all of the time: 2026-01-31T10:00Z.",
+)
+@click.option("--report/--no-report", default=True, help="Write report.html, with plots.")
+@every_option
+@run_options
+def analytics(**options: Any) -> None:
+    """Count and measure what became of the messages of queues, per window of time.
+
+    Latency, throughput, retries, dead letters and what waits, from the lake, the live archives and the queues. The
+    tables are queue_windows, queue_totals and queue_attempts. The report needs pip install 'pgsluice[report]'.
+    """
+    carry_kind("analytics", **options)
 
 
 @run.command(short_help="Add the rows of files to a queue or a log.")

@@ -11,7 +11,7 @@ import click
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.queue_archive import replay, replays, retention
+from pgsluice.cli.queue_archive import exports, replay, replays, retention
 from pgsluice.cli.queue_dead_letters import dead_letters
 from pgsluice.cli.queue_limits import blocked, limits, unpark
 from pgsluice.cli.queue_look import browse, count, get, peek
@@ -189,7 +189,7 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
 
 
 for _command in (
-    *(blocked, browse, count, dead_letters, get, limits, partitions, peek, replay, replays),
-    *(retention, retry_policy, tail, topics, unpark),
+    *(blocked, browse, count, dead_letters, exports, get, limits, partitions, peek, replay),
+    *(replays, retention, retry_policy, tail, topics, unpark),
 ):
     queue.add_command(_command)

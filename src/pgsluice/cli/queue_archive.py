@@ -1,4 +1,4 @@
-"""`pgsluice queue retention`, `replay` and `replays`: how long archives are kept, and sending again what is in them."""
+"""`pgsluice queue retention`, `exports`, `replay`, `replays`: how long archives are kept, sending again from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pgsluice.cli.queue_shared import (
     work_queue,
 )
 from pgsluice.client import ReplayStep, WorkQueue
-from pgsluice.errors import QueueNotFoundError
+from pgsluice.errors import ExportError, QueueNotFoundError
 
 FOR_EVER = "forever"
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -100,6 +100,34 @@ def retention(
             for record in kept
         ]
     show(rows, as_json, empty="no queues")
+
+
+@click.command()
+@click.argument("queue_name", metavar="[QUEUE]", required=False)
+@click.option(
+    "--drop", metavar="NAME", help="Keep archived messages of QUEUE no longer for this one."
+)
+@json_option
+@dsn_option
+def exports(queue_name: str | None, drop: str | None, as_json: bool, dsn: str | None) -> None:
+    """Show the tables of a lake that archives are copied into, and keep messages no longer for one.
+
+    An archive keeps what an export of its queue has not verified, whatever its retention. kept: how many verified
+    messages it holds still. `pgsluice pipeline run archive` makes exports.
+    """
+    if drop is not None and queue_name is None:
+        raise click.UsageError("--drop needs the QUEUE")
+    with work_queue(dsn, queue_name) as work:
+        if drop is not None and queue_name is not None and not work.drop_export(queue_name, drop):
+            raise ExportError(
+                f"queue {queue_name!r} has no export {drop!r}; look at `pgsluice queue exports {queue_name}`"
+            )
+        found = [
+            record
+            for record in work.list_exports()
+            if queue_name is None or record.queue_name.lower() == queue_name.lower()
+        ]
+    show(found, as_json, empty="no exports")
 
 
 @click.command()

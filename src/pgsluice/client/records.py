@@ -146,6 +146,27 @@ class ArchiveRetention:
 
 
 @dataclass(frozen=True, slots=True)
+class Export:
+    """A table of a lake that a queue's archive is copied into.
+
+    Attributes:
+        queue_name: The queue.
+        export_name: Its own name, one of the queue's exports.
+        lake: Where the table was when it was last written to.
+        created_at: Since when the archive keeps for it what it has not verified.
+        verified_at: When messages were last verified in it; None: never.
+        kept: How many verified messages are in the archive still.
+    """
+
+    queue_name: str
+    export_name: str
+    lake: str
+    created_at: datetime
+    verified_at: datetime | None
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """An archived message and the new one that it was sent again as."""
 

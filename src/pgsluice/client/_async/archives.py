@@ -11,6 +11,7 @@ from pgsluice.client.calls import archives
 from pgsluice.client.records import (
     ArchiveRetention,
     DeadLetter,
+    Export,
     Redriven,
     Replay,
     Replayed,
@@ -44,6 +45,25 @@ class AsyncArchives:
         Source: `sluice.list_retentions`.
         """
         return await self._runner.run(archives.list_retentions())
+
+    async def list_exports(self) -> list[Export]:
+        """Return every export of an archive, by queue and name.
+
+        An archive keeps what an export of its queue has not verified in the lake, whatever its retention.
+
+        Source: `sluice.list_exports`.
+        """
+        return await self._runner.run(archives.list_exports())
+
+    async def drop_export(self, queue_name: str, export_name: str) -> bool:
+        """Keep archived messages no longer for an export; the lake stays as it is.
+
+        Returns:
+            False when the queue has no export of this name.
+
+        Source: `sluice.drop_export`.
+        """
+        return await self._runner.run(archives.drop_export(queue_name, export_name))
 
     async def peek(
         self, queue_name: str, qty: int = 1, *, after_msg_id: int | None = None

@@ -12,6 +12,7 @@ from pgsluice.client.calls import archives
 from pgsluice.client.records import (
     ArchiveRetention,
     DeadLetter,
+    Export,
     Redriven,
     Replay,
     Replayed,
@@ -45,6 +46,25 @@ class Archives:
         Source: `sluice.list_retentions`.
         """
         return self._runner.run(archives.list_retentions())
+
+    def list_exports(self) -> list[Export]:
+        """Return every export of an archive, by queue and name.
+
+        An archive keeps what an export of its queue has not verified in the lake, whatever its retention.
+
+        Source: `sluice.list_exports`.
+        """
+        return self._runner.run(archives.list_exports())
+
+    def drop_export(self, queue_name: str, export_name: str) -> bool:
+        """Keep archived messages no longer for an export; the lake stays as it is.
+
+        Returns:
+            False when the queue has no export of this name.
+
+        Source: `sluice.drop_export`.
+        """
+        return self._runner.run(archives.drop_export(queue_name, export_name))
 
     def peek(
         self, queue_name: str, qty: int = 1, *, after_msg_id: int | None = None

@@ -18,6 +18,7 @@ from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import (
     ArchiveRetention,
     DeadLetter,
+    Export,
     Redriven,
     Replay,
     Replayed,
@@ -38,6 +39,15 @@ def set_retention(queue_name: str, archive_retention: timedelta | None) -> Call[
 
 def list_retentions() -> Call[list[ArchiveRetention]]:
     return Call("select * from sluice.list_retentions()", (), record(ArchiveRetention))
+
+
+def list_exports() -> Call[list[Export]]:
+    return Call("select * from sluice.list_exports()", (), record(Export))
+
+
+def drop_export(queue_name: str, export_name: str) -> Call[bool]:
+    sql: LiteralString = "select sluice.drop_export(%s::text, %s::text)"
+    return Call(sql, (queue_name, export_name), scalar, queue_name)
 
 
 def peek(queue_name: str, qty: int, after_msg_id: int | None) -> Call[list[StoredMessage]]:

@@ -2,8 +2,9 @@
  * Two reasons to drop one. Retention, as PGMQ has it: what lies wholly further back than that goes, and with it messages
  * that nobody has read. And of a queue, not of its archive, what lies before the partition in use and is empty: each read
  * looks into every partition there is. A message that still comes for a dropped one, from a transaction that began long ago,
- * goes to the default partition.
+ * goes to the default partition. Of an archive that is exported a partition stays until every export has verified all of it.
  *
+ * Calls: sluice._release_partition.
  * Locks: the parent exclusively, if there is anything to drop.
  */
 create or replace function sluice._drop_partitions(
@@ -49,6 +50,7 @@ begin
         v_probe := format('select not exists (select from %s as m order by m.msg_id limit 1)', v_old.leaf);
         execute v_probe into v_is_empty;
         continue when not v_is_empty and not v_old.is_expired;
+        continue when not v_is_queue and not sluice._release_partition(queue_name, v_old.leaf);
         execute format('lock table only pgmq.%I in access exclusive mode', v_table);
         execute v_probe into v_is_empty;
         continue when not v_is_empty and not v_old.is_expired;

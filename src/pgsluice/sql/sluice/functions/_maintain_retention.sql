@@ -4,9 +4,10 @@
  * Queues in random order: in a fixed one, a queue that fills its archive as fast as this empties it would be the only
  * one served. Rows that another session holds are skipped, and a table that somebody changes is left to the next call:
  * any number of these may run at once, and none waits. Subtransactions, so that one archive that fails does not keep the
- * others.
+ * others. Of an archive that is exported only what every export has verified goes, however old it is.
  *
- * Calls: pgmq.format_table_name. Reads: sluice.retention, the archives by their index on archived_at. Writes: these.
+ * Calls: pgmq.format_table_name, sluice._drop_exported. Reads: sluice.retention, sluice.export, the archives by their index on
+ * archived_at. Writes: the archives.
  */
 create or replace function sluice._maintain_retention(rows_max integer default 10000)
 returns table (task text, queue_name text, done boolean, detail text)
@@ -30,23 +31,27 @@ begin
         queue_name := v_rule.queue_name;
         v_expired_before := clock_timestamp() - v_rule.archive_retention;
         begin
-            -- As an array: joined, their number unknown to the planner, it would read the whole table. The time once
-            -- more, so that only the old partitions of an archive are looked at.
-            execute format(
-                'delete from pgmq.%1$I as archived
-                 where archived.archived_at < $1
-                   and archived.msg_id = any (array(
-                       select expired.msg_id
-                       from pgmq.%1$I as expired
-                       where expired.archived_at < $1
-                       order by expired.archived_at
-                       limit $2
-                       for update skip locked
-                   ))',
-                pgmq.format_table_name(v_rule.queue_name, 'a')
-            )
-            using v_expired_before, v_rows_left;
-            get diagnostics v_deleted = row_count;
+            if exists (select from sluice.export as e where e.queue_name = v_rule.queue_name) then
+                v_deleted := sluice._drop_exported(v_rule.queue_name, v_expired_before, v_rows_left);
+            else
+                -- As an array: joined, their number unknown to the planner, it would read the whole table. The time once
+                -- more, so that only the old partitions of an archive are looked at.
+                execute format(
+                    'delete from pgmq.%1$I as archived
+                     where archived.archived_at < $1
+                       and archived.msg_id = any (array(
+                           select expired.msg_id
+                           from pgmq.%1$I as expired
+                           where expired.archived_at < $1
+                           order by expired.archived_at
+                           limit $2
+                           for update skip locked
+                       ))',
+                    pgmq.format_table_name(v_rule.queue_name, 'a')
+                )
+                using v_expired_before, v_rows_left;
+                get diagnostics v_deleted = row_count;
+            end if;
         exception
             when lock_not_available or deadlock_detected then
                 done := false;

@@ -1,0 +1,99 @@
+"""What the Spark pipeline `archive` asks of the server: what an archive holds that a lake does not, for certain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+
+from pgsluice.client.calls.call import Call, column, record, scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Archived messages that an export has not verified.
+
+    Attributes:
+        first_msg_id, last_msg_id: They are between these, both included, and not all there is between them.
+        messages: How many.
+    """
+
+    first_msg_id: int
+    last_msg_id: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the server says of rows that were found in the lake.
+
+    Attributes:
+        verified: So many are equal to the archive's, and marked as verified.
+        different: The msg_ids of those that are in the archive too, and differ.
+    """
+
+    verified: int
+    different: list[int]
+
+
+def create_export(queue_name: str, export_name: str, lake: str, lake_id: str) -> Call[bool]:
+    """Register an export; True when it is new."""
+    return Call(
+        "select sluice.create_export(%s::text, %s::text, %s::text, %s::text)",
+        (queue_name, export_name, lake, lake_id),
+        scalar,
+        queue_name,
+    )
+
+
+def export_backlog(queue_name: str, export_name: str) -> Call[list[Backlog]]:
+    """Where the messages are that the export has not verified, lowest first."""
+    return Call(
+        "select * from sluice.export_backlog(%s::text, %s::text)",
+        (queue_name, export_name),
+        record(Backlog),
+        queue_name,
+    )
+
+
+def export_slices(
+    queue_name: str, export_name: str, slice_count: int, columns: Sequence[str]
+) -> Call[list[str]]:
+    """Compose the queries for the messages that the export has not verified."""
+    return Call(
+        "select s.query from sluice.export_slices("
+        "%s::text, %s::text, %s::integer, %s::text[]) as s order by s.slice",
+        (queue_name, export_name, slice_count, list(columns)),
+        column,
+        queue_name,
+    )
+
+
+def verify_exported(
+    queue_name: str,
+    export_name: str,
+    msg_ids: Sequence[int],
+    enqueued_us: Sequence[int],
+    hashes: Sequence[bytes],
+) -> Call[Verdict]:
+    """Mark those of the messages whose rows in the lake equal them; see sql/sluice/functions/verify_exported.sql."""
+    sql: LiteralString = (
+        "select * from sluice.verify_exported("
+        "%s::text, %s::text, %s::bigint[], %s::bigint[], %s::bytea[])"
+    )
+    return Call(
+        sql,
+        (queue_name, export_name, list(msg_ids), list(enqueued_us), list(hashes)),
+        lambda rows: Verdict(*rows[0]),
+        queue_name,
+    )
+
+
+def drop_exported(queue_name: str, rows_max: int) -> Call[int]:
+    """Drop archived messages that every export of the queue has verified; how many."""
+    return Call(
+        "select sluice.drop_exported(%s::text, %s::integer)",
+        (queue_name, rows_max),
+        scalar,
+        queue_name,
+    )

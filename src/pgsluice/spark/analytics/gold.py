@@ -1,0 +1,132 @@
+"""The figures in tables of the lake: `queue_windows`, `queue_totals` and `queue_attempts`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgsluice.errors import ConfigurationError
+from pgsluice.spark.analytics.figures import Attempts, Figures, Summary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WINDOWS, TOTALS, ATTEMPTS = "queue_windows", "queue_totals", "queue_attempts"
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """What the tables hold.
+
+    Attributes:
+        windows: By queue and time.
+        totals: By queue.
+        attempts: By queue and number.
+        measured_at: When the newest figures were made.
+    """
+
+    windows: Sequence[Figures]
+    totals: Sequence[Figures]
+    attempts: Sequence[Attempts]
+    measured_at: datetime
+
+
+def write_gold(
+    folder: Path, summary: Summary, queues: Sequence[str], since: datetime | None
+) -> int:
+    """Put figures in the place of those that the tables have of the same queues and windows.
+
+    Done again it changes nothing but the time of measurement. Each table is one commit.
+
+    Args:
+        folder: The folder of the tables; made when it is not there.
+        summary: The figures.
+        queues: Of which queues; those of others stay.
+        since: Windows that begin before it stay as they are; with None all are replaced. So do totals and attempts,
+            which are of the whole time.
+
+    Returns:
+        How many commits were made.
+    """
+    now = datetime.now(UTC)
+    of_queues = f"queue in ({', '.join(map(_literal, queues))})"
+    of_windows = of_queues
+    if since is not None:
+        # The literal is in the session's zone, which is UTC in delta-rs.
+        of_windows += f" and window_start >= '{since.astimezone(UTC).isoformat()}'"
+    commits: list[tuple[str, type, Sequence[Any], str]] = [
+        (WINDOWS, Figures, summary.windows, of_windows)
+    ]
+    if since is None:
+        commits += [
+            (TOTALS, Figures, summary.totals, of_queues),
+            (ATTEMPTS, Attempts, summary.attempts, of_queues),
+        ]
+    for name, kind, rows, replaced in commits:
+        _replace(folder / name, kind, rows, replaced, now)
+    return len(commits)
+
+
+def read_gold(folder: Path) -> Gold:
+    """Read the tables.
+
+    Raises:
+        ConfigurationError: They are not there.
+    """
+    windows = _rows(folder / WINDOWS)
+    times = [row["measured_at"] for row in windows]
+    totals, attempts = _rows(folder / TOTALS), _rows(folder / ATTEMPTS)
+    return Gold(
+        sorted(
+            (_made(Figures, row) for row in windows), key=lambda row: (row.queue, row.window_start)
+        ),
+        sorted((_made(Figures, row) for row in totals), key=lambda row: row.queue),
+        sorted(
+            (_made(Attempts, row) for row in attempts), key=lambda row: (row.queue, row.attempts)
+        ),
+        max((*times, *(row["measured_at"] for row in totals)), default=datetime.now(UTC)),
+    )
+
+
+def _replace(path: Path, kind: type, rows: Sequence[Any], replaced: str, now: datetime) -> None:
+    import pyarrow as pa
+    from deltalake import DeltaTable, write_deltalake
+
+    schema = _schema(kind)
+    table = pa.Table.from_pylist([asdict(row) | {"measured_at": now} for row in rows], schema)
+    if not DeltaTable.is_deltatable(str(path)):
+        path.mkdir(parents=True, exist_ok=True)
+        write_deltalake(str(path), table)
+        return
+    write_deltalake(str(path), table, mode="overwrite", predicate=replaced)
+
+
+def _schema(kind: type) -> pa.Schema:
+    import pyarrow as pa
+
+    moment = pa.timestamp("us", "UTC")
+    types = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "datetime": moment}
+    named = {field.name: types[str(field.type).partition(" ")[0]] for field in fields(kind)}
+    return pa.schema({**named, "measured_at": moment})
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    from deltalake import DeltaTable
+
+    if not DeltaTable.is_deltatable(str(path)):
+        raise ConfigurationError(
+            f"there are no figures in {path}; run the pipeline analytics without since first"
+        )
+    rows: list[dict[str, Any]] = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    return rows
+
+
+def _made(kind: type, row: dict[str, Any]) -> Any:
+    return kind(**{field.name: row[field.name] for field in fields(kind)})
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,154 @@
+"""Archived messages as a table of the lake holds them, read again without Spark, to be compared with PostgreSQL.
+
+What wrote the table has no part in this: files are found by the table's own log, read by Arrow, and hashed. The
+server hashes its rows by the same rule, which stands in sql/sluice/functions/verify_exported.sql.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from pyarrow import dataset
+
+from pgsluice.client.calls.spark_exports import Backlog
+from pgsluice.errors import SluiceError
+
+# In the order in which they are hashed.
+COLUMNS = (
+    "msg_id",
+    "read_ct",
+    "enqueued_at",
+    "last_read_at",
+    "archived_at",
+    "vt",
+    "message",
+    "headers",
+)
+# Of one range all ids and hashes are in memory, about 15 MB; of the messages themselves one batch.
+_RANGE_MESSAGES = 100_000
+_RANGE_GAP = 1_000
+_BATCH_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class IdRange:
+    """Ids from the first to the last, both included."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows of the lake: their msg_id, enqueued_at in microseconds since 1970, and hash, in the same order."""
+
+    msg_ids: list[int]
+    enqueued_us: list[int]
+    hashes: list[bytes]
+
+
+def ranges_of(backlog: Sequence[Backlog]) -> list[IdRange]:
+    """Few ranges of bounded size that hold all ids of a backlog, and few others."""
+    ranges: list[IdRange] = []
+    messages = 0
+    for part in backlog:
+        last = ranges[-1] if ranges else None
+        messages += part.messages
+        if (
+            last is not None
+            and messages <= _RANGE_MESSAGES
+            and part.first_msg_id - last.last <= _RANGE_GAP
+        ):
+            ranges[-1] = IdRange(last.first, part.last_msg_id)
+        else:
+            ranges.append(IdRange(part.first_msg_id, part.last_msg_id))
+            messages = part.messages
+    return ranges
+
+
+def files_with(table: DeltaTable, ranges: Iterable[IdRange]) -> list[str]:
+    """The files of a table that may hold messages with these ids; statistics rule out the others."""
+    predicate = [[("msg_id", ">=", ids.first), ("msg_id", "<=", ids.last)] for ids in ranges]
+    return table.file_uris(file_pruning_predicate=predicate) if predicate else []
+
+
+def read_again(table: DeltaTable, ids: IdRange) -> Iterator[Found]:
+    """Read the rows with these ids and hash them, some thousand at a time.
+
+    Raises:
+        SluiceError: The table holds a message twice.
+    """
+    predicate = [("msg_id", ">=", ids.first), ("msg_id", "<=", ids.last)]
+    rows = table.to_pyarrow_dataset(file_pruning_predicate=predicate)
+    field = dataset.field("msg_id")
+    batches = rows.scanner(
+        columns=list(COLUMNS),
+        filter=(field >= ids.first) & (field <= ids.last),
+        batch_size=_BATCH_ROWS,
+        batch_readahead=1,
+        fragment_readahead=1,
+    ).to_batches()
+    seen: set[tuple[int, int]] = set()
+    for batch in batches:
+        found = hashed(batch)
+        for key in zip(found.msg_ids, found.enqueued_us, strict=True):
+            if key in seen:
+                raise SluiceError(
+                    f"the lake table in {table.table_uri} holds the message with msg_id {key[0]} twice; nothing of "
+                    "it was dropped from PostgreSQL: see who else writes into the table"
+                )
+            seen.add(key)
+        yield found
+
+
+def hashed(batch: pa.RecordBatch) -> Found:
+    """The ids and hashes of archived messages."""
+    lines = pc.binary_join_element_wise(
+        *(_text(batch.column(name)) for name in COLUMNS),
+        pa.scalar("\n", pa.large_string()),
+        null_handling="replace",
+        null_replacement="",
+    )
+    return Found(
+        batch.column("msg_id").to_pylist(),
+        batch.column("enqueued_at").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist(),
+        [hashlib.sha256(line).digest() for line in lines.cast(pa.large_binary()).to_pylist()],
+    )
+
+
+def force_to_disk(table: DeltaTable, files: Iterable[str]) -> None:
+    """Force files of a table, and its log, to disk; nothing where they are not in a folder.
+
+    Who wrote them may have been killed before it did: they can be read then, and a power failure may still take
+    them away.
+    """
+    root = Path(table.table_uri.removeprefix("file://"))
+    log = root / "_delta_log"
+    if not log.is_dir():
+        return
+    data = [Path(file.removeprefix("file://")) for file in files]
+    for path in [*data, *log.iterdir(), log, root, *{path.parent for path in data}]:
+        if path.is_file() or path.is_dir():
+            _force(path)
+
+
+def _force(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _text(column: pa.Array) -> Any:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    return column.cast(pa.large_string())

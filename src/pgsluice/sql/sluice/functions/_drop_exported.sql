@@ -1,0 +1,96 @@
+/*
+ * Deletes archived messages that every export of the queue has verified. It goes by the pages that have such messages, not by
+ * the archive, which may be full of those that have not been copied yet.
+ *
+ * archived_from of a page is a bound, so that a page is not looked at before something in it is old enough. It is set anew for
+ * each page that was looked at, and lowered by whoever verifies more of it.
+ *
+ * Locks: the exports; the messages, of which those that another session holds are skipped.
+ * Writes: the archive, sluice.exported_page.
+ */
+create or replace function sluice._drop_exported(queue_name text, archived_before timestamptz, rows_max bigint)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_archive text := pgmq.format_table_name(queue_name, 'a');
+    v_pages_max constant integer := 64;
+    v_export_ids bigint[];
+    v_page bigint := -9223372036854775808;
+    v_pages bigint[];
+    v_verified int8multirange;
+    v_deleted bigint;
+    v_deleted_all bigint := 0;
+begin
+    perform from sluice.export as e where e.queue_name = _drop_exported.queue_name order by e.export_id for no key update;
+    v_export_ids := array(select e.export_id from sluice.export as e where e.queue_name = _drop_exported.queue_name);
+    loop
+        exit when v_deleted_all >= rows_max;
+        select array_agg(of_all.page), range_agg(of_all.msg_ids), max(of_all.page)
+        into v_pages, v_verified, v_page
+        from (
+            select p.page, range_intersect_agg(p.msg_ids) as msg_ids
+            from sluice.exported_page as p
+            where p.export_id = any (v_export_ids)
+              and p.page in (
+                  select due.page
+                  from sluice.exported_page as due
+                  where due.export_id = any (v_export_ids) and due.archived_from < archived_before and due.page > v_page
+              )
+            group by p.page
+            having count(*) = cardinality(v_export_ids)
+            order by p.page
+            limit v_pages_max
+        ) as of_all;
+        exit when v_pages is null;
+
+        -- By ranges, and as an array: joined, the planner would read the whole table. The time once more, so that only
+        -- the old partitions of an archive are looked at.
+        execute format(
+            'delete from pgmq.%1$I as archived
+             where archived.archived_at < $2
+               and archived.msg_id between lower($1) and upper($1)
+               and archived.msg_id = any (array(
+                   select m.msg_id
+                   from unnest($1) as run (msg_ids)
+                   join pgmq.%1$I as m on m.msg_id >= lower(run.msg_ids) and m.msg_id < upper(run.msg_ids)
+                   where m.archived_at < $2
+                   limit $3
+                   for update of m skip locked
+               ))',
+            v_archive
+        )
+        using v_verified, archived_before, rows_max - v_deleted_all;
+        get diagnostics v_deleted = row_count;
+        v_deleted_all := v_deleted_all + v_deleted;
+
+        -- Also what was deleted by hand is forgotten.
+        execute format(
+            'update sluice.exported_page as p
+             set msg_ids = p.msg_ids - ($1 - coalesce(here.msg_ids, ''{}'')),
+                 archived_from = coalesce(here.archived_from, ''infinity'')
+             from unnest($2) as looked (page)
+             left join (
+                 select m.msg_id / 256 as page,
+                     range_agg(int8range(m.msg_id, m.msg_id, ''[]'')) as msg_ids,
+                     min(m.archived_at) as archived_from
+                 from unnest($1) as run (msg_ids)
+                 join pgmq.%I as m on m.msg_id >= lower(run.msg_ids) and m.msg_id < upper(run.msg_ids)
+                 group by 1
+             ) as here on here.page = looked.page
+             where p.export_id = any ($3) and p.page = looked.page',
+            v_archive
+        )
+        using v_verified, v_pages, v_export_ids;
+        delete from sluice.exported_page as p
+        where p.export_id = any (v_export_ids) and p.page = any (v_pages) and isempty(p.msg_ids);
+    end loop;
+    return v_deleted_all;
+end;
+$$;
+
+comment on function sluice._drop_exported(text, timestamptz, bigint) is
+    'Delete archived messages, at most rows_max, that every export of the queue has verified and that were archived before a time; says how many.';
+revoke execute on function sluice._drop_exported(text, timestamptz, bigint) from public;
+grant execute on function sluice._drop_exported(text, timestamptz, bigint) to sluice_admin;

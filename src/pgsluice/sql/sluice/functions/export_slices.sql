@@ -1,0 +1,55 @@
+/*
+ * As queue_slices, for what an export has not verified. Every query finds the same rows only in one snapshot.
+ *
+ * Calls: sluice.export_backlog.
+ */
+create or replace function sluice.export_slices(
+    queue_name text, export_name text, slice_count integer, columns text[]
+)
+returns table (slice integer, query text)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_table text := format('pgmq.%I', pgmq.format_table_name(queue_name, 'a'));
+    v_unverified text := sluice._unverified_sql((sluice._require_export(queue_name, export_name)).export_id);
+    v_columns text;
+begin
+    -- As text, JSON arrives as it is written, and no client needs to know the type.
+    select string_agg(
+        case
+            when k.name in ('message', 'headers') then format('m.%I::text as %1$I', k.name)
+            else format('m.%I', k.name)
+        end,
+        ', ' order by k.position
+    )
+    into v_columns
+    from unnest(columns) with ordinality as k (name, position);
+
+    return query
+        with page as (
+            select b.*, sum(b.messages) over (order by b.first_msg_id) as messages_until, sum(b.messages) over () as messages_all
+            from sluice.export_backlog(queue_name, export_name) as b
+        ),
+        part as (
+            select ceil(p.messages_until * greatest(slice_count, 1) / p.messages_all)::integer as number,
+                min(p.first_msg_id) as first_msg_id,
+                max(p.last_msg_id) as last_msg_id
+            from page as p
+            group by 1
+        )
+        select part.number,
+            format(
+                'select %s from %s as m where m.msg_id >= %s and m.msg_id <= %s and %s',
+                v_columns, v_table, part.first_msg_id, part.last_msg_id, v_unverified
+            )
+        from part
+        order by part.number;
+end;
+$$;
+
+comment on function sluice.export_slices(text, text, integer, text[]) is
+    'Queries that together give the archived messages that an export has not verified, each once; about as many in each.';
+revoke execute on function sluice.export_slices(text, text, integer, text[]) from public;
+grant execute on function sluice.export_slices(text, text, integer, text[]) to sluice_admin, sluice_reader;

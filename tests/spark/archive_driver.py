@@ -1,0 +1,102 @@
+"""A program of its own that copies the archive of the queue `orders`, drops it, and can be held at a step.
+
+    python archive_driver.py LAKE STEP FOLDER KIND
+
+It leaves the file FOLDER/held and stops for ever when it comes to the STEP, so that it can be killed there:
+
+    read       the archive is read as a transaction sees it, nothing is written
+    files      the lake's files are written, and belong to no commit
+    commit     the lake has them, nothing is verified
+    verify     the first messages are verified
+    verified   all are verified, nothing is dropped
+    drop       the first messages are dropped in a transaction that is open
+    dropped    the first messages are dropped, others are not
+
+With KIND `spark` Spark copies; with `plain` this process does, see plain_copy.py.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from pgsluice.client.calls import spark_exports
+from pgsluice.spark.access import Access
+from pgsluice.spark.lake import delta
+from pgsluice.spark.lake.delta import DeltaSink
+from pgsluice.spark.lake.sink import LakeBatchWriter
+from pgsluice.spark.pipelines import archive
+from pgsluice.spark.pipelines.archive import ArchiveCopy, ArchiveProgress, Source
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from spark.plain_copy import PlainCopy
+
+LAKE, STEP, FOLDER, KIND = sys.argv[1:]
+
+
+def reached(step: str, *, wanted: str = STEP, folder: str = FOLDER) -> None:
+    if step == wanted:
+        Path(folder, "held").touch()
+        threading.Event().wait()
+
+
+class HeldWriter(LakeBatchWriter):
+    # Spark's process for the commit does not know this program's arguments.
+    step, folder = STEP, FOLDER
+
+    def commit(self, messages: Any) -> None:
+        reached("files", wanted=self.step, folder=self.folder)
+        super().commit(messages)
+        reached("commit", wanted=self.step, folder=self.folder)
+
+
+class HeldSink(DeltaSink):
+    def writer(self, schema: StructType, overwrite: bool) -> LakeBatchWriter:
+        return HeldWriter(super().writer(schema, overwrite).table, self.options)
+
+
+class HeldCopy(PlainCopy):
+    def copy(self, reader: Any, backlog: Any) -> None:
+        reached("read")
+        if KIND == "spark":
+            ArchiveCopy.copy(self, reader, backlog)
+        else:
+            super().copy(reader, backlog)
+
+    def reached(self, step: str) -> None:
+        reached(step)
+
+    def verify(self, database: Any, backlog: Any) -> None:
+        super().verify(database, backlog)
+        reached("verified")
+
+    def drop(self, database: Any) -> None:
+        with database.transaction():
+            self._ask(database, spark_exports.drop_exported("orders", 10))
+            reached("drop")
+        super().drop(database)
+
+    def _report(self, **changes: Any) -> None:
+        super()._report(**changes)
+        reached("verify" if "verified" in changes else "dropped" if "dropped" in changes else "")
+
+
+def main() -> None:
+    delta.DeltaSink = HeldSink  # type: ignore[misc]
+    archive._VERIFY_ROWS = archive._DROP_ROWS = 10
+    if KIND == "spark":
+        from pgsluice.spark.session import spark_session
+
+        # See FAST_JVM in conftest.py.
+        conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+        spark_session("pgsluice archive driver", conf=conf)
+    source = Source("orders", "archive", "lake", Access(dsn_env="PGSLUICE_DSN"))
+    HeldCopy(source, Path(LAKE), ArchiveProgress()).run(drop=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""A program that stops for ever where it is told to, so that it can be killed there with all its processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from support import wait_until
+
+DEADLINE_S = 120.0
+
+
+@contextmanager
+def held(program: Path, *arguments: object, folder: Path, **variables: str) -> Iterator[None]:
+    """Run a Python program until it leaves the file `held` in the folder; at the end it is killed."""
+    (folder / "held").unlink(missing_ok=True)
+    with (folder / "driver.log").open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(program), *map(str, arguments)],
+            env={**os.environ, **variables},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+    def there() -> bool:
+        said = (folder / "driver.log").read_text()[-4000:]
+        assert process.poll() is None, f"{program.name} ended:\n{said}"
+        return (folder / "held").exists()
+
+    try:
+        wait_until(there, f"{program.name} to be held", DEADLINE_S)
+        yield
+    finally:
+        _kill(process)
+
+
+def run(program: Path, *arguments: object, **variables: str) -> None:
+    """Run a Python program to its end."""
+    answer = subprocess.run(
+        [sys.executable, str(program), *map(str, arguments)],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def _kill(process: subprocess.Popen) -> None:
+    """SIGKILL for every process of its session: driver, JVM and Python workers at once."""
+    for pid in _session(process.pid):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait(DEADLINE_S)
+    wait_until(lambda: not list(_session(process.pid)), "its processes to end", DEADLINE_S)
+
+
+def _session(leader: int) -> Iterator[int]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # pid (name) state parent group session …; a name may hold spaces and parentheses
+            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(session) == leader and state != "Z":
+            yield int(stat.parent.name)

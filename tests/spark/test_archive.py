@@ -1,0 +1,316 @@
+"""Archives into the lake: copied, verified, and only then dropped."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from conftest import Database
+from pgsluice.client import WorkQueue
+from pgsluice.errors import ConfigurationError, ExportError, PrivilegeError, SluiceError
+from pgsluice.spark.access import Access
+from pgsluice.spark.batch import ARCHIVE_SCHEMA
+from pgsluice.spark.java import find_java
+from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.pipelines.archive import ArchiveCopy, ArchiveProgress, Source, archive
+from spark.held import held, run
+from spark.lake_reading import lake_column, lake_table
+from spark.plain_copy import PlainCopy
+from support import rows, value
+from support_exports import archived
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRIVER = Path(__file__).with_name("archive_driver.py")
+STEPS = ("read", "files", "commit", "verify", "verified", "drop", "dropped")
+
+
+@pytest.fixture
+def queue(db: psycopg.Connection) -> WorkQueue:
+    work = WorkQueue(db)
+    work.create("orders")
+    return work
+
+
+def archive_new(queue: WorkQueue, count: int) -> list[int]:
+    """Send and archive messages; each third one is read first, and has other headers."""
+    ids = queue.send_batch("orders", [{"n": n, "text": "🦆\n\t\"'"} for n in range(count)])
+    queue.read("orders", vt=0, qty=count // 3 + 1)
+    queue.archive_batch("orders", ids)
+    return ids
+
+
+def contents(db: psycopg.Connection) -> list[tuple]:
+    return rows(
+        db,
+        "select msg_id, read_ct, enqueued_at, last_read_at, archived_at, vt, message::text, headers::text "
+        "from pgmq.a_orders order by msg_id",
+    )
+
+
+def test_what_is_verified_is_dropped_and_what_commits_late_comes_with_the_next_run(
+    spark: SparkSession,
+    db: psycopg.Connection,
+    database_18: Database,
+    queue: WorkQueue,
+    tmp_path: Path,
+):
+    lake, seen = tmp_path / "lake", []
+
+    def run() -> ArchiveProgress:
+        seen.clear()
+        return archive(
+            "orders", lake, drop=True, dsn=database_18.url, spark=spark, on_progress=seen.append
+        )
+
+    ids = archive_new(queue, 20)
+    held = queue.send("orders", {"late": True})
+    first = contents(db)
+    with database_18.connect(autocommit=False) as late:
+        late.execute("select pgmq.archive('orders', %s)", [held])
+        ids += archive_new(queue, 5)
+        one = run()
+        assert seen[-1] == one
+    left = archived(db)
+    other = run()
+    nothing = run()
+
+    assert (one.rows, one.verified, one.dropped) == (25, 25, 25)
+    assert left == [held]
+    assert (other.rows, other.verified, other.dropped) == (1, 1, 1)
+    assert nothing == ArchiveProgress()
+    assert lake_column(lake, "msg_id") == sorted([*ids, held])
+    in_lake = lake_table(lake).sort_by("msg_id").slice(0, 20)
+    assert [tuple(row.values()) for row in in_lake.to_pylist()] == first
+
+
+def test_without_drop_it_is_retention_that_drops_and_only_what_is_verified(
+    spark: SparkSession,
+    db: psycopg.Connection,
+    database_18: Database,
+    queue: WorkQueue,
+    tmp_path: Path,
+):
+    lake = tmp_path / "lake"
+    queue.create_partitioned("parts", "10", "20")
+    db.execute("select pgmq.send_batch('parts', array_fill('1'::jsonb, array[60]))")
+    queue.archive_batch("parts", list(range(1, 16)))
+
+    first = archive("parts", lake, dsn=database_18.url, spark=spark)
+    queue.archive("parts", 19)
+    db.execute("select * from sluice.maintain()")
+    left = archived(db, "parts")
+    second = archive("parts", lake, dsn=database_18.url, spark=spark)
+    db.execute("select * from sluice.maintain()")
+
+    assert (first.verified, first.dropped) == (15, 0)
+    assert left == [*range(10, 16), 19]
+    assert (second.rows, second.verified, second.dropped) == (1, 1, 0)
+    assert archived(db, "parts") == []
+    assert lake_column(lake, "msg_id") == [*range(1, 16), 19]
+
+
+class FilledCopy(ArchiveCopy):
+    """A copy whose lake is filled by the test."""
+
+    def copy(self, reader: object, backlog: object) -> None:
+        pass
+
+
+def source(database: Database) -> Source:
+    return Source("orders", "archive", "lake", Access(dsn=database.url))
+
+
+def filled(database: Database, lake: Path) -> FilledCopy:
+    return FilledCopy(source(database), lake)
+
+
+def fill(lake: Path, messages: list[tuple]) -> None:
+    table = LakeTable.of(str(lake), ARCHIVE_SCHEMA)
+    columns = list(zip(*messages, strict=True))
+    arrays = [
+        pa.array(column, field.type)
+        for column, field in zip(columns, table.arrow_schema, strict=True)
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=table.arrow_schema)
+    table.commit(table.write(iter([batch]), part=0), app_id=None, version=None)
+
+
+def test_what_the_lake_holds_otherwise_is_named_and_kept(
+    db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
+):
+    archive_new(queue, 4)
+    messages = contents(db)
+    messages[2] = (*messages[2][:6], '{"n": 2}', None)
+    fill(tmp_path / "lake", messages)
+
+    with pytest.raises(SluiceError, match="holds 1 messages otherwise than the archive of queue"):
+        filled(database_18, tmp_path / "lake").run(drop=True)
+
+    assert archived(db) == [1, 2, 3, 4]
+    assert value(db, "select sluice.drop_exported('orders')") == 3
+
+
+def test_what_the_lake_holds_twice_is_named_and_kept(
+    db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
+):
+    archive_new(queue, 4)
+    for _ in range(2):
+        fill(tmp_path / "lake", contents(db)[1:2])
+
+    with pytest.raises(SluiceError, match="holds the message with msg_id 2 twice"):
+        filled(database_18, tmp_path / "lake").run(drop=True)
+
+    assert archived(db) == [1, 2, 3, 4]
+
+
+def test_a_message_that_is_not_in_the_lake_is_kept(
+    db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
+):
+    archive_new(queue, 4)
+    messages = contents(db)
+    fill(tmp_path / "lake", [messages[0], messages[3]])
+
+    copy = filled(database_18, tmp_path / "lake")
+    copy.run(drop=True)
+
+    assert (copy.progress.verified, copy.progress.dropped) == (2, 2)
+    assert archived(db) == [2, 3]
+
+
+def test_a_new_table_does_not_take_the_place_of_the_one_that_was_verified(
+    db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
+):
+    archive_new(queue, 1)
+    fill(tmp_path / "lake", contents(db))
+    filled(database_18, tmp_path / "lake").run(drop=False)
+    (tmp_path / "lake").rename(tmp_path / "away")
+
+    with pytest.raises(ExportError, match="is of another table than the one in"):
+        filled(database_18, tmp_path / "lake").run(drop=True)
+    assert archived(db) == [1]
+    filled(database_18, tmp_path / "away").run(drop=True)
+    assert archived(db) == []
+
+
+def test_copies_are_repeated_until_they_are_stopped(
+    spark: SparkSession,
+    db: psycopg.Connection,
+    database_18: Database,
+    queue: WorkQueue,
+    tmp_path: Path,
+):
+    stop = threading.Event()
+    archive_new(queue, 3)
+
+    def step(progress: ArchiveProgress) -> None:
+        if progress.dropped == 3 and progress.rows == 3:
+            archive_new(queue, 1)
+        if progress.dropped == 4:
+            stop.set()
+
+    ended = archive(
+        "orders", tmp_path / "lake", drop=True, once=False, every_s=0.01, stop=stop,
+        dsn=database_18.url, spark=spark, on_progress=step,
+    )  # fmt: skip
+
+    assert (ended.rows, ended.micro_batches, ended.verified, ended.dropped) == (4, 2, 4, 4)
+
+
+def test_a_role_that_may_only_read_cannot_have_messages_kept(
+    database_18: Database, queue: WorkQueue, tmp_path: Path, db: psycopg.Connection
+):
+    db.execute("create role copier login in role sluice_reader")
+    try:
+        dsn = psycopg.conninfo.make_conninfo(database_18.url, user="copier", password="")
+        with pytest.raises(PrivilegeError, match="permission denied for function create_export"):
+            archive("orders", tmp_path / "lake", dsn=dsn)
+    finally:
+        db.execute("drop role copier")
+
+
+@pytest.mark.parametrize("options", [{"drop": True}, {"export": "lake"}])
+def test_a_queue_is_neither_verified_nor_dropped(
+    database_18: Database, tmp_path: Path, options: dict
+):
+    with pytest.raises(ConfigurationError, match="drop and export are for archives"):
+        archive("orders", tmp_path / "lake", table="queue", dsn=database_18.url, **options)
+
+
+def test_any_number_of_copies_at_once_lose_nothing_and_double_nothing(
+    db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
+):
+    lake, ever, refused = tmp_path / "lake", archive_new(queue, 30), []
+    archiving = threading.Event()
+
+    def copy_on() -> None:
+        while not archiving.is_set():
+            try:
+                PlainCopy(source(database_18), lake).run(drop=True)
+            except SluiceError as error:  # the lake takes one commit at a time
+                refused.append(error)
+
+    with ThreadPoolExecutor(3) as pool:
+        copies = [pool.submit(copy_on) for _ in range(3)]
+        for _ in range(12):
+            ever += archive_new(queue, 20)
+            check_places(db, lake, ever)
+        archiving.set()
+    for copy in copies:
+        copy.result()
+    PlainCopy(source(database_18), lake).run(drop=True)
+
+    assert archived(db) == []
+    assert lake_column(lake, "msg_id") == ever
+    assert all("refused a commit" in str(error) for error in refused), refused
+
+
+def check_places(db: psycopg.Connection, lake: Path, ever: list[int]) -> None:
+    """No message that was ever archived is in neither place, and none is twice in the lake."""
+    in_lake = Counter(lake_column(lake, "msg_id")) if (lake / "_delta_log").exists() else Counter()
+    assert set(ever) - set(in_lake) - set(archived(db)) == set(), "in neither place"
+    assert [msg_id for msg_id, count in in_lake.items() if count > 1] == [], "twice in the lake"
+
+
+@pytest.mark.parametrize(
+    "kind", ["plain", pytest.param("spark", marks=[pytest.mark.long, pytest.mark.timeout(900)])]
+)
+def test_killed_at_every_step_no_message_is_in_neither_place_and_none_twice_in_the_lake(
+    db: psycopg.Connection,
+    database_18: Database,
+    queue: WorkQueue,
+    tmp_path: Path,
+    home: Path,
+    kind: str,
+):
+    """With the first messages in the lake, and with others; one that is archived commits after all of it."""
+    lake = tmp_path / "lake"
+    java = find_java(environ={"PATH": os.environ["PATH"], "PGSLUICE_HOME": str(home)}).home
+    ever: list[int] = []
+    with database_18.connect(autocommit=False) as late:
+        held_back = queue.send("orders", {"late": True})
+        late.execute("select pgmq.archive('orders', %s)", [held_back])
+        for step in STEPS:
+            ever += archive_new(queue, 40)
+            arguments = (lake, step, tmp_path, kind)
+            with held(
+                DRIVER, *arguments,
+                folder=tmp_path, PGSLUICE_DSN=database_18.url, JAVA_HOME=str(java),
+            ):  # fmt: skip
+                check_places(db, lake, ever)
+            check_places(db, lake, ever)
+        late.commit()
+
+    run(DRIVER, lake, "none", tmp_path, kind, PGSLUICE_DSN=database_18.url, JAVA_HOME=str(java))
+
+    assert archived(db) == []
+    assert lake_column(lake, "msg_id") == sorted([*ever, held_back])
