@@ -12,7 +12,7 @@ from pathlib import Path
 
 from support import wait_until
 
-DEADLINE_S = 120.0
+DEADLINE_S = 240.0
 
 
 @contextmanager

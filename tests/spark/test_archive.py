@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +16,12 @@ import pytest
 
 from conftest import Database
 from pgsluice.client import WorkQueue
+from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import ConfigurationError, ExportError, PrivilegeError, SluiceError
 from pgsluice.spark.access import Access
 from pgsluice.spark.batch import ARCHIVE_SCHEMA
 from pgsluice.spark.java import find_java
+from pgsluice.spark.lake.archived import ranges_of
 from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.pipelines.archive import ArchiveCopy, ArchiveProgress, Source, archive
 from spark.held import held, run
@@ -117,6 +120,32 @@ def test_without_drop_it_is_retention_that_drops_and_only_what_is_verified(
     assert (second.rows, second.verified, second.dropped) == (1, 1, 0)
     assert archived(db, "parts") == []
     assert lake_column(lake, "msg_id") == [*range(1, 16), 19]
+
+
+@pytest.mark.parametrize(
+    ("firsts", "wanted"),
+    [
+        ([], []),
+        ([0, 256, 1024], [(0, 1279)]),
+        ([0, 100_000], [(0, 255), (100_000, 100_255)]),
+        (range(0, 256 * 1000, 256), [(0, 99_839), (99_840, 199_679), (199_680, 255_999)]),
+    ],
+)
+def test_what_is_near_is_read_at_once_and_never_more_than_fits_into_memory(
+    firsts: Sequence[int], wanted: list[tuple[int, int]]
+):
+    backlog = [Backlog(first, first + 255, 256) for first in firsts]
+
+    assert [(ids.first, ids.last) for ids in ranges_of(backlog)] == wanted
+
+
+def test_messages_that_are_far_apart_are_not_looked_for_one_by_one():
+    backlog = [Backlog(n * 10_000, n * 10_000, 1) for n in range(20_000)]
+
+    ranges = ranges_of(backlog)
+
+    assert len(ranges) <= 50
+    assert (ranges[0].first, ranges[-1].last) == (0, 199_990_000)
 
 
 class FilledCopy(ArchiveCopy):
@@ -282,7 +311,7 @@ def check_places(db: psycopg.Connection, lake: Path, ever: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["plain", pytest.param("spark", marks=[pytest.mark.long, pytest.mark.timeout(900)])]
+    "kind", ["plain", pytest.param("spark", marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
 )
 def test_killed_at_every_step_no_message_is_in_neither_place_and_none_twice_in_the_lake(
     db: psycopg.Connection,

@@ -35,6 +35,7 @@ COLUMNS = (
 # Of one range all ids and hashes are in memory, about 15 MB; of the messages themselves one batch.
 _RANGE_MESSAGES = 100_000
 _RANGE_GAP = 1_000
+_RANGES_MAX = 50
 _BATCH_ROWS = 10_000
 
 
@@ -57,6 +58,14 @@ class Found:
 
 def ranges_of(backlog: Sequence[Backlog]) -> list[IdRange]:
     """Few ranges of bounded size that hold all ids of a backlog, and few others."""
+    gap = _RANGE_GAP
+    most = _RANGES_MAX + 2 * sum(part.messages for part in backlog) // _RANGE_MESSAGES
+    while len(ranges := _joined(backlog, gap)) > most:
+        gap *= 8  # far apart, they would be looked for one by one
+    return ranges
+
+
+def _joined(backlog: Sequence[Backlog], gap: int) -> list[IdRange]:
     ranges: list[IdRange] = []
     messages = 0
     for part in backlog:
@@ -65,7 +74,7 @@ def ranges_of(backlog: Sequence[Backlog]) -> list[IdRange]:
         if (
             last is not None
             and messages <= _RANGE_MESSAGES
-            and part.first_msg_id - last.last <= _RANGE_GAP
+            and part.first_msg_id - last.last <= gap
         ):
             ranges[-1] = IdRange(last.first, part.last_msg_id)
         else:
