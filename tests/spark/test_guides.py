@@ -37,7 +37,7 @@ def execute(text: str) -> str:
     return said.getvalue()
 
 
-@pytest.mark.parametrize("guide", ["queue-to-lake", "replay"])
+@pytest.mark.parametrize("guide", ["change-capture", "queue-to-lake", "replay"])
 def test_a_guide_does_what_it_shows(
     spark: SparkSession,
     database_18: Database,

@@ -45,6 +45,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 _MAPPING = re.compile(r"Mapping\[str, (\w+)\]")
 _SEQUENCE = re.compile(r"Sequence\[([^]]*)\]")
+# An Iceberg table, or a URL.
+_NO_FOLDER = re.compile(r"iceberg:|[\w+.-]+://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,7 @@ def _value(key: str, value: Any, annotation: str, where: str, folder: Path) -> A
         raise ConfigurationError(
             f"{where} has {key} of type {type(value).__name__}, which takes {annotation}; mend it"
         )
-    if "Path" in parts and "://" not in str(value):
+    if "Path" in parts and not _NO_FOLDER.match(str(value)):
         return str(folder.absolute() / Path(value).expanduser())
     return value
 
