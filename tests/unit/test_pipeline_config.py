@@ -29,6 +29,12 @@ def test_a_section_has_the_arguments_of_its_kind(tmp_path: Path):
     )
 
 
+def test_an_iceberg_tables_address_is_no_path(tmp_path: Path):
+    found = load(tmp_path, EVENTS.replace('"lake"', '"iceberg:lake/shop.orders"'))
+
+    assert found.pipelines["orders"].options["lake"] == "iceberg:lake/shop.orders"
+
+
 def test_defaults_are_for_those_that_say_nothing_else(tmp_path: Path):
     other = EVENTS.replace("[orders]", "[other]") + 'dsn = "postgresql://other"\n'
     found = load(tmp_path, f'[defaults]\ndsn = "postgresql://all"\n{EVENTS}{other}')
