@@ -12,8 +12,7 @@ It leaves the file FOLDER/held and stops for ever when it comes to the STEP, so 
     drop       the first messages are dropped in a transaction that is open
     dropped    the first messages are dropped, others are not
 
-With KIND `spark` Spark copies; with `plain` this process does, by the same queries, files and commit: Spark needs
-ten seconds to start.
+With KIND `spark` Spark copies; with `plain` this process does, see plain_copy.py.
 """
 
 from __future__ import annotations
@@ -23,25 +22,20 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
-from pgsluice.client.calls import spark as calls
 from pgsluice.client.calls import spark_exports
 from pgsluice.spark.access import Access
-from pgsluice.spark.arrow_io import read_batches
-from pgsluice.spark.batch import ARCHIVE_SCHEMA
 from pgsluice.spark.lake import delta
-from pgsluice.spark.lake.archived import IdRange, read_again
 from pgsluice.spark.lake.delta import DeltaSink
 from pgsluice.spark.lake.sink import LakeBatchWriter
-from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.pipelines import archive
 from pgsluice.spark.pipelines.archive import ArchiveCopy, ArchiveProgress, Source
-from pgsluice.spark.schemas import arrow_schema
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from spark.plain_copy import PlainCopy
 
 LAKE, STEP, FOLDER, KIND = sys.argv[1:]
-EVERYTHING = IdRange(-(2**63), 2**63 - 1)
 
 
 def reached(step: str, *, wanted: str = STEP, folder: str = FOLDER) -> None:
@@ -65,34 +59,16 @@ class HeldSink(DeltaSink):
         return HeldWriter(super().writer(schema, overwrite).table, self.options)
 
 
-class HeldCopy(ArchiveCopy):
+class HeldCopy(PlainCopy):
     def copy(self, reader: Any, backlog: Any) -> None:
         reached("read")
         if KIND == "spark":
-            super().copy(reader, backlog)
+            ArchiveCopy.copy(self, reader, backlog)
         else:
-            self.copy_plainly(reader)
+            super().copy(reader, backlog)
 
-    def copy_plainly(self, reader: Any) -> None:
-        names = arrow_schema(ARCHIVE_SCHEMA).names
-        queries = self._ask(reader, spark_exports.export_slices("orders", "lake", 2, names))
-        prepare = calls.use_snapshot(self._ask(reader, calls.export_snapshot()))
-        there = DeltaTable(str(self.place))
-        known = {msg_id for found in read_again(there, EVERYTHING) for msg_id in found.msg_ids}
-        table = LakeTable.of(str(self.place), ARCHIVE_SCHEMA)
-        files = []
-        for part, query in enumerate(queries):
-            batches = read_batches(self.source.access, query, table.arrow_schema, prepare=prepare)
-            new = (
-                batch.filter([msg_id not in known for msg_id in batch.column("msg_id").to_pylist()])
-                for batch in batches
-            )
-            files += table.write(new, part=part)
-        reached("files")
-        last = there.transaction_version(self.source.app_id)
-        version = 0 if last is None else last + 1
-        table.commit(files, app_id=self.source.app_id, version=version)
-        reached("commit")
+    def reached(self, step: str) -> None:
+        reached(step)
 
     def verify(self, database: Any, backlog: Any) -> None:
         super().verify(database, backlog)

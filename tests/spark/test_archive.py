@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.pipelines.archive import ArchiveCopy, ArchiveProgress, Source, archive
 from spark.held import held, run
 from spark.lake_reading import lake_column, lake_table
+from spark.plain_copy import PlainCopy
 from support import rows, value
 from support_exports import archived
 
@@ -117,15 +119,19 @@ def test_without_drop_it_is_retention_that_drops_and_only_what_is_verified(
     assert lake_column(lake, "msg_id") == [*range(1, 16), 19]
 
 
-class PlainCopy(ArchiveCopy):
+class FilledCopy(ArchiveCopy):
     """A copy whose lake is filled by the test."""
 
     def copy(self, reader: object, backlog: object) -> None:
         pass
 
 
-def plain(database: Database, lake: Path, *, export: str = "lake") -> PlainCopy:
-    return PlainCopy(Source("orders", "archive", export, Access(dsn=database.url)), lake)
+def source(database: Database) -> Source:
+    return Source("orders", "archive", "lake", Access(dsn=database.url))
+
+
+def filled(database: Database, lake: Path) -> FilledCopy:
+    return FilledCopy(source(database), lake)
 
 
 def fill(lake: Path, messages: list[tuple]) -> None:
@@ -148,7 +154,7 @@ def test_what_the_lake_holds_otherwise_is_named_and_kept(
     fill(tmp_path / "lake", messages)
 
     with pytest.raises(SluiceError, match="holds 1 messages otherwise than the archive of queue"):
-        plain(database_18, tmp_path / "lake").run(drop=True)
+        filled(database_18, tmp_path / "lake").run(drop=True)
 
     assert archived(db) == [1, 2, 3, 4]
     assert value(db, "select sluice.drop_exported('orders')") == 3
@@ -162,7 +168,7 @@ def test_what_the_lake_holds_twice_is_named_and_kept(
         fill(tmp_path / "lake", contents(db)[1:2])
 
     with pytest.raises(SluiceError, match="holds the message with msg_id 2 twice"):
-        plain(database_18, tmp_path / "lake").run(drop=True)
+        filled(database_18, tmp_path / "lake").run(drop=True)
 
     assert archived(db) == [1, 2, 3, 4]
 
@@ -174,7 +180,7 @@ def test_a_message_that_is_not_in_the_lake_is_kept(
     messages = contents(db)
     fill(tmp_path / "lake", [messages[0], messages[3]])
 
-    copy = plain(database_18, tmp_path / "lake")
+    copy = filled(database_18, tmp_path / "lake")
     copy.run(drop=True)
 
     assert (copy.progress.verified, copy.progress.dropped) == (2, 2)
@@ -186,13 +192,13 @@ def test_a_new_table_does_not_take_the_place_of_the_one_that_was_verified(
 ):
     archive_new(queue, 1)
     fill(tmp_path / "lake", contents(db))
-    plain(database_18, tmp_path / "lake").run(drop=False)
+    filled(database_18, tmp_path / "lake").run(drop=False)
     (tmp_path / "lake").rename(tmp_path / "away")
 
     with pytest.raises(ExportError, match="is of another table than the one in"):
-        plain(database_18, tmp_path / "lake").run(drop=True)
+        filled(database_18, tmp_path / "lake").run(drop=True)
     assert archived(db) == [1]
-    plain(database_18, tmp_path / "away").run(drop=True)
+    filled(database_18, tmp_path / "away").run(drop=True)
     assert archived(db) == []
 
 
@@ -238,6 +244,34 @@ def test_a_queue_is_neither_verified_nor_dropped(
 ):
     with pytest.raises(ConfigurationError, match="drop and export are for archives"):
         archive("orders", tmp_path / "lake", table="queue", dsn=database_18.url, **options)
+
+
+def test_any_number_of_copies_at_once_lose_nothing_and_double_nothing(
+    db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
+):
+    lake, ever, refused = tmp_path / "lake", archive_new(queue, 30), []
+    archiving = threading.Event()
+
+    def copy_on() -> None:
+        while not archiving.is_set():
+            try:
+                PlainCopy(source(database_18), lake).run(drop=True)
+            except SluiceError as error:  # the lake takes one commit at a time
+                refused.append(error)
+
+    with ThreadPoolExecutor(3) as pool:
+        copies = [pool.submit(copy_on) for _ in range(3)]
+        for _ in range(12):
+            ever += archive_new(queue, 20)
+            check_places(db, lake, ever)
+        archiving.set()
+    for copy in copies:
+        copy.result()
+    PlainCopy(source(database_18), lake).run(drop=True)
+
+    assert archived(db) == []
+    assert lake_column(lake, "msg_id") == ever
+    assert all("refused a commit" in str(error) for error in refused), refused
 
 
 def check_places(db: psycopg.Connection, lake: Path, ever: list[int]) -> None:

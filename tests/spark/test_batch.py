@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +12,11 @@ from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.errors import ConfigurationError, QueueNotFoundError
 from pgsluice.spark.pipelines.archive import archive
-from spark.lake_reading import lake_column, lake_table
+from spark.lake_reading import lake_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-WEBHOOKS = Path(__file__).parents[3] / "shared" / "data" / "github-webhooks.jsonl.gz"
 WEIRD = [
     {"text": 'Zażółć gęślą jaźń 🦆   \\ " \n\t'},
     {"big": "x" * 1_000_000},
@@ -143,27 +140,3 @@ def test_a_copy_of_an_unknown_queue_is_named(
 def test_a_lake_that_is_no_folder_is_named(spark: SparkSession, database_18: Database):
     with pytest.raises(ConfigurationError, match="lake 's3://bucket/table' is not a folder"):
         archive("q", "s3://bucket/table", dsn=database_18.url, spark=spark)
-
-
-@pytest.mark.skipif(not WEBHOOKS.exists(), reason=f"the payloads are not in {WEBHOOKS}")
-def test_real_payloads_go_from_queue_to_archive_to_lake_unchanged(
-    spark: SparkSession, db: psycopg.Connection, database_18: Database, tmp_path: Path
-):
-    with gzip.open(WEBHOOKS, "rt", encoding="utf-8") as lines:
-        sent = [json.loads(line) for line in lines]
-    queue = WorkQueue(db)
-    queue.create("hooks")
-    ids = queue.send_batch("hooks", sent)
-    messages = queue.read("hooks", vt=60, qty=1000)
-    assert [message.message for message in messages] == sent
-    queue.archive_batch("hooks", ids)
-
-    added = archive("hooks", tmp_path / "lake", dsn=database_18.url, spark=spark).rows
-
-    rows = lake_table(tmp_path / "lake").sort_by("msg_id")
-    assert added == len(sent) == 502
-    assert [json.loads(text) for text in rows.column("message").to_pylist()] == sent
-    assert rows.column("msg_id").to_pylist() == ids
-    assert [tuple(row.values())[3:5] for row in rows.to_pylist()] == db.execute(
-        "select last_read_at, archived_at from pgmq.a_hooks order by msg_id"
-    ).fetchall()

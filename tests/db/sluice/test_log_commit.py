@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
+from support import rows, value
+
 LOG = "log"
 
 
@@ -42,6 +44,32 @@ def test_an_open_tick_batch_is_left_alone(log: psycopg.Connection):
 
     assert not commit(log, 5)
     assert position(log) == before
+
+
+def test_a_keeper_that_commits_what_its_lake_holds_is_waited_for_until_it_does(
+    log: psycopg.Connection,
+):
+    """What the pipeline `events` does: it says so only when the lake has committed."""
+    log.execute("update pgq.queue set queue_rotation_period = '0'")
+    log.execute(
+        "select sluice.set_log_policy(%s, max_lag_events => 1, keepers => '{lake}'), "
+        "sluice.log_start(%s, 'lake', 'earliest')",
+        (LOG, LOG),
+    )
+
+    def rotate() -> list[tuple]:
+        log.execute("select pgq.insert_event(%s, 't', 'd')", (LOG,))
+        log.execute("select sluice.log_tick(%s)", (LOG,))
+        return rows(log, "select action, reason from sluice.rotate(%s)", LOG)
+
+    rotate()
+    held = [rotate()[0] for _ in range(2)]
+    events = value(log, "select count(*) from pgq.event_1")
+    commit(log, 6, "lake")
+
+    assert held == [("kept", "not yet read by lake")] * 2
+    assert events == 43
+    assert "reclaimed" in [action for action, _ in rotate() + rotate()]
 
 
 def test_a_snapshot_moves_it_to_the_last_tick_that_it_covers(log: psycopg.Connection):

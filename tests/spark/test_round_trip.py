@@ -1,0 +1,72 @@
+"""Real payloads all the way: file, queue, worker, archive, lake, and back into a queue."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg_pool import ConnectionPool
+
+from conftest import Database
+from pgsluice.client import Message, WorkQueue
+from pgsluice.spark.pipelines.archive import archive
+from pgsluice.spark.pipelines.ingest import ingest
+from pgsluice.spark.pipelines.replay import replay
+from pgsluice.verify import verify_archive
+from pgsluice.worker import QueueWorker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WEBHOOKS = Path(__file__).parents[3] / "shared" / "data" / "github-webhooks.jsonl.gz"
+
+
+def decoded(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal)
+
+
+def texts(db: psycopg.Connection, queue_name: str) -> list[str]:
+    query = f"select message::text from pgmq.q_{queue_name} order by msg_id".encode()
+    return [text for (text,) in db.execute(query)]
+
+
+@pytest.mark.skipif(not WEBHOOKS.exists(), reason=f"the payloads are not in {WEBHOOKS}")
+def test_real_payloads_come_back_from_the_lake_as_they_stood_in_their_file(
+    spark: SparkSession, db: psycopg.Connection, database_18: Database, tmp_path: Path
+):
+    with gzip.open(WEBHOOKS, "rt", encoding="utf-8") as lines:
+        in_file = [decoded(line) for line in lines]
+    lake, dsn = tmp_path / "hooks", database_18.url
+    handled: list[int] = []
+    for name in ("hooks", "again"):
+        WorkQueue(db).create(name)
+
+    added = ingest(WEBHOOKS, queue="hooks", once=True, dsn=dsn)
+    in_queue = texts(db, "hooks")
+    with ConnectionPool(dsn, min_size=1, max_size=1, open=True) as pool:
+        worker = QueueWorker(pool, "hooks", _note(handled), qty=100)
+        while worker.run_once().claimed:
+            pass
+    copied = archive("hooks", lake, dsn=dsn, spark=spark)
+    report = verify_archive("hooks", lake, dsn=dsn)
+    dropped = archive("hooks", lake, drop=True, dsn=dsn, spark=spark)
+    replayed = replay(lake, "again", queue="again", dsn=dsn, spark=spark)
+
+    assert [decoded(text) for text in in_queue] == in_file
+    assert added.rows == copied.rows == copied.verified == dropped.dropped == replayed.rows == 502
+    assert (len(in_file), handled) == (502, list(range(1, 503)))
+    assert report.equal, str(report)
+    assert db.execute("select count(*) from pgmq.a_hooks").fetchone() == (0,)
+    assert texts(db, "again") == in_queue
+
+
+def _note(handled: list[int]) -> Any:
+    def handler(_connection: psycopg.Connection, message: Message) -> None:
+        handled.append(message.msg_id)
+
+    return handler
