@@ -28,8 +28,8 @@ _idle: dict[str, Any] = {}
 
 
 @atexit.register
-def _close_idle() -> None:
-    # Left to the end of the interpreter, each would complain that it is too late to close.
+def close_idle() -> None:
+    """Close what is kept for later; at the end of the process the driver's own library may be gone before them."""
     while _idle:
         _idle.popitem()[1].close()
 
