@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -173,9 +173,8 @@ def events(
         }
         ways = open_shards(options)
         for shard in ways.values():
-            # An unknown log is named before Java starts.
-            shard.look()
-            shard.close()
+            with closing(shard):
+                shard.look()  # an unknown log is named before Java starts
         session = session_for(spark, "pgsluice events")
         table = open_table(place, notes, log_schema(options))
         options["numPartitions"] = str(partitions or session.sparkContext.defaultParallelism)
