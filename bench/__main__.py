@@ -42,7 +42,9 @@ from bench.workloads import (
     share_latency,
     share_send,
     share_wal,
+    spark_current,
     spark_latency,
+    spark_sink,
     spark_stream,
     worker_latency,
     worker_noop,
@@ -70,7 +72,9 @@ WORKLOADS = {
     "share_wal": share_wal,
     "share_held": share_held,
     "spark_stream": spark_stream,
+    "spark_current": spark_current,
     "spark_latency": spark_latency,
+    "spark_sink": spark_sink,
     "worker_noop": worker_noop,
     "worker_latency": worker_latency,
 }
@@ -183,6 +187,7 @@ def run(
             folder / "data",
             options={"synchronous_commit": synchronous_commit},
             bin_dir=getattr(WORKLOADS[workload], "BIN_DIR", None),
+            tcp=getattr(WORKLOADS[workload], "TCP", False),
         )
         server.start()
         stack.callback(server.stop, "immediate")

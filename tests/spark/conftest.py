@@ -63,6 +63,8 @@ def spark(home: Path, event_log: Path) -> Iterator[SparkSession]:
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": event_log.as_uri(),
             "spark.eventLog.compress": "false",  # a test searches it
+            "spark.ui.enabled": "true",  # and these pages
+            "spark.ui.port": "0",
         },
     )
     yield session

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from pyspark.sql.types import StructType
 
-from pgsluice.spark.lake import delta
+from pgsluice.spark.lake import delta, iceberg
 from pgsluice.spark.lake.delta import DeltaSink
+from pgsluice.spark.lake.iceberg import IcebergSink
 from pgsluice.spark.lake.sink import LakeStreamWriter
 from pgsluice.spark.pipelines.events import EventStream, events
 from pgsluice.spark.session import spark_session
@@ -47,8 +48,14 @@ class HeldSink(DeltaSink):
         return HeldWriter(super().streamWriter(schema, overwrite).table)
 
 
+class HeldIcebergSink(IcebergSink):
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
+        return HeldWriter(super().streamWriter(schema, overwrite).table)
+
+
 def main() -> None:
     delta.DeltaSink = HeldSink  # type: ignore[misc]
+    iceberg.IcebergSink = HeldIcebergSink  # type: ignore[misc]
     # See FAST_JVM in conftest.py.
     conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     stream = events(

@@ -1,4 +1,4 @@
-"""The lake as a stranger reads it: Delta's log for the names of the files, Arrow for the rows, no Spark."""
+"""The lake as a stranger reads it, without Spark: the table's log for the names of the files, Arrow for the rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,34 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+ICEBERG = "iceberg:"
 
-def lake_table(lake: Path) -> pa.Table:
+
+def lake_table(lake: Path | str) -> pa.Table:
+    if str(lake).startswith(ICEBERG):
+        return iceberg_rows(str(lake))
     files = [uri.removeprefix("file://") for uri in DeltaTable(str(lake)).file_uris()]
     return pa.concat_tables(pq.read_table(file, partitioning=None) for file in files)
 
 
-def lake_column(lake: Path, name: str) -> list:
+def lake_column(lake: Path | str, name: str) -> list:
     return sorted(lake_table(lake).column(name).to_pylist()) if has_rows(lake) else []
 
 
-def has_rows(lake: Path) -> bool:
+def has_rows(lake: Path | str) -> bool:
+    if str(lake).startswith(ICEBERG):
+        return iceberg_rows(str(lake)).num_rows > 0
     return bool(DeltaTable(str(lake)).file_uris())
+
+
+def iceberg_rows(address: str) -> pa.Table:
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.utils.config import Config
+
+    name, _, table = address.removeprefix(ICEBERG).partition("/")
+    # pyiceberg itself reads its configuration once, at its import.
+    catalog = load_catalog(name, **Config().get_catalog_config(name))
+    try:
+        return catalog.load_table(table).scan().to_arrow()
+    finally:
+        catalog.close()

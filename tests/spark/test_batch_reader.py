@@ -137,6 +137,27 @@ def test_a_range_of_a_log_starts_after_one_tick_and_ends_with_another(
     assert read(startingOffsets=f'{{"tick": {newest}}}') == []
 
 
+def test_ranges_that_meet_at_a_moment_share_no_event_and_miss_none(
+    log: psycopg.Connection, database_18: Database
+):
+    moments = []
+    for number in range(3):
+        insert(log, f"event {number}")
+        log.execute("select sluice.log_tick(%s)", (LOG,))
+        moments.append(log.execute("select clock_timestamp()").fetchone()[0])
+    insert(log, "event 3")
+    options = {"dsn": database_18.url, "log": LOG}
+
+    def read(**more: str) -> list[str]:
+        return sorted(column({**options, **more}, "ev_data"))
+
+    first, second = (moment.isoformat() for moment in moments[:2])
+    assert read(endingTimestamp=first) == ["event 0"]
+    assert read(startingTimestamp=first, endingTimestamp=second) == ["event 1"]
+    assert read(startingTimestamp=second) == ["event 2", "event 3"]
+    assert read(startingTimestamp="0", endingTimestamp="0") == []
+
+
 def test_a_role_that_may_only_read_reads_up_to_the_last_tick(
     log: psycopg.Connection, database_18: Database
 ):
@@ -263,6 +284,8 @@ def test_only_with_pushdown_a_reader_takes_filters(database_18: Database):
         ({"queue": "q", "pushdown": "1"}, "pushdown is '1'; use true or false"),
         ({"log": "l", "snapshot": "1"}, "leave them out with log"),
         ({"log": "l", "startingOffsets": "latest"}, 'use earliest or {"tick": 12}'),
+        ({"log": "l", "startingOffsets": "1", "startingTimestamp": "1"}, "give one of them"),
+        ({"log": "l", "endingTimestamp": "noon"}, "endingTimestamp is 'noon'; use milliseconds"),
         ({"log": "l", "endingOffsets": '{"tick": true}'}, 'use latest or {"tick": 12}'),
     ],
 )

@@ -189,7 +189,8 @@ def test_names_and_nested_values_are_found_wherever_they_stand():
     [
         ("smallint", pa.int64(), [1, "1", None]),
         ("bigint", pa.int64(), [9007199254740993]),
-        ("real", pa.float64(), [1, "0.1", "NaN", "-Infinity"]),
+        ("real", pa.float32(), [1, "0.1", "NaN", "-Infinity"]),
+        ("double precision", pa.float64(), [1, "1e+300", "0.1"]),
         ("boolean", pa.bool_(), [True, "f"]),
         ("date", pa.date32(), ["2026-01-01"]),
         ("timestamp with time zone", pa.timestamp("us", "UTC"), ["2026-01-01 01:00:00.5+01"]),

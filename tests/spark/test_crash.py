@@ -32,10 +32,17 @@ DEADLINE_S = 300.0
 
 
 class Driver:
-    """The program `driver.py` and all the processes it started."""
+    """The program `driver.py`, or one that is called like it, and all the processes it started."""
 
     def __init__(
-        self, database: Database, folder: Path, moment: str, java_home: Path, offsets: str
+        self,
+        database: Database,
+        folder: Path,
+        moment: str,
+        java_home: Path,
+        offsets: str,
+        program: Path = DRIVER,
+        lake: Path | str | None = None,
     ) -> None:
         self.folder = folder
         for mark in ("held", "ready"):
@@ -43,7 +50,7 @@ class Driver:
         with (folder / "driver.log").open("ab") as output:
             self.process = subprocess.Popen(
                 [
-                    sys.executable, str(DRIVER), str(folder / "lake"), str(folder / "checkpoint"),
+                    sys.executable, str(program), str(lake or folder / "lake"), str(folder / "checkpoint"),
                     moment, str(folder), offsets,
                 ],
                 env={**os.environ, "PGSLUICE_DSN": database.url, "JAVA_HOME": str(java_home)},
@@ -83,10 +90,16 @@ class Driver:
 
 @contextmanager
 def driver(
-    database: Database, folder: Path, moment: str, java_home: Path, offsets: str
+    database: Database,
+    folder: Path,
+    moment: str,
+    java_home: Path,
+    offsets: str,
+    program: Path = DRIVER,
+    lake: Path | str | None = None,
 ) -> Iterator[Driver]:
     """A driver that is killed in the end."""
-    running = Driver(database, folder, moment, java_home, offsets)
+    running = Driver(database, folder, moment, java_home, offsets, program, lake)
     try:
         yield running
     finally:
@@ -143,11 +156,14 @@ FULL = [
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("moments", "offsets"),
+    ("moments", "offsets", "table"),
     [
-        pytest.param(SHORT, "snapshots", id="short", marks=pytest.mark.slow),
-        pytest.param(FULL, "snapshots", id="full-snapshots", marks=pytest.mark.long),
-        pytest.param(FULL, "ticks", id="full-ticks", marks=pytest.mark.long),
+        pytest.param(SHORT, "snapshots", None, id="short", marks=pytest.mark.slow),
+        pytest.param(FULL, "snapshots", None, id="full-snapshots", marks=pytest.mark.long),
+        pytest.param(FULL, "ticks", None, id="full-ticks", marks=pytest.mark.long),
+        pytest.param(
+            FULL, "ticks", "iceberg:lake/logs.log", id="full-iceberg", marks=pytest.mark.long
+        ),
     ],
 )
 def test_killed_anywhere_the_lake_ends_with_exactly_the_events_of_the_log(
@@ -157,18 +173,24 @@ def test_killed_anywhere_the_lake_ends_with_exactly_the_events_of_the_log(
     home: Path,
     moments: list[tuple[str, int | None]],
     offsets: str,
+    table: str | None,
 ):
     # The first driver runs as on a machine without Java: on the one that comes with the extra.
     settings = {"PGSLUICE_HOME": str(home)}
     shipped = find_java(environ={"PATH": "", **settings}).home
     found = find_java(environ={"PATH": os.environ["PATH"], **settings}).home
     writers, naive = Writers(database, count=4, seed=7), NaiveReader(database)
-    lake, checkpoint = tmp_path / "lake", tmp_path / "checkpoint"
+    lake, checkpoint = table or tmp_path / "lake", tmp_path / "checkpoint"
+    (home / ".pyiceberg.yaml").write_text(
+        f"catalog:\n  lake:\n    uri: sqlite:///{tmp_path}/c.db\n    warehouse: {tmp_path}/lake\n"
+    )
 
     with naive.running(), writers.running():
         for number, (moment, committed) in enumerate(moments):
             at = "never" if moment == "restart" else moment
-            with driver(database, tmp_path, at, found if number else shipped, offsets) as run:
+            with driver(
+                database, tmp_path, at, found if number else shipped, offsets, lake=lake
+            ) as run:
                 if committed is not None:
                     run.wait_for("held")
                     assert committed_micro_batches(tmp_path) == committed

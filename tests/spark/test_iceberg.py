@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pyarrow as pa
 import pytest
 
@@ -24,7 +25,11 @@ from pgsluice.spark.lake.iceberg import IcebergLakeTable, IcebergSink
 from pgsluice.spark.lake.iceberg_catalog import load_table, opened_catalog
 from pgsluice.spark.lake.jobs import compact, show, vacuum
 from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.pipelines.events import events
 from pgsluice.spark.schemas import struct
+from pgsluice.spark.stream import LOG_SCHEMA
+from spark.conftest import LOG
+from spark.writing import insert
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -387,17 +392,24 @@ def test_a_catalogue_that_does_not_answer_says_so_without_its_password(
     assert failure.value.__cause__ is None
 
 
-def test_spark_writes_once_and_reads_without_a_jar(spark: SparkSession, home: Path, tmp_path: Path):
+def test_a_log_streams_into_it_and_is_read_back_without_a_jar(
+    spark: SparkSession,
+    log: psycopg.Connection,
+    database_18: Database,
+    home: Path,
+    tmp_path: Path,
+):
     (home / ".pyiceberg.yaml").write_text(
         f"catalog:\n  lake:\n    uri: sqlite:///{tmp_path}/c.db\n    warehouse: {tmp_path}/w\n"
     )
-    frame = spark.range(5).selectExpr("id", "id % 2 as half", "timestamp '2026-01-01' as at")
-    writer = frame.write.format("pgsluice-iceberg").mode("append").option("partitionBy", "half")
 
-    for _ in range(2):
-        writer.option("txnAppId", "once").option("txnVersion", "0").save(PLACE)
+    for data in ("first", "second"):
+        insert(log, data)
+        events(LOG, PLACE, tmp_path / "notes", dsn=database_18.url, once=True, spark=spark)
 
-    back = LakeTable.of(PLACE, frame.schema).read(spark)
-    assert back.schema.simpleString() == "struct<id:bigint,half:bigint,at:timestamp>"
-    assert sorted(back.collect()) == sorted(frame.collect())
-    assert sorted(back.where("half = 1").select("id").collect()) == [(1,), (3,)]
+    back = LakeTable.of(PLACE, LOG_SCHEMA).read(spark)
+    assert back.schema == LOG_SCHEMA
+    assert sorted(row.ev_data for row in back.collect()) == ["first", "second"]
+    assert len(show(PLACE).history) == 2
+    with pytest.raises(ConfigurationError, match=f"the lake table {PLACE} holds rows"):
+        events(LOG, PLACE, tmp_path / "others", dsn=database_18.url, once=True, spark=spark)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
+import re
 import secrets
 import string
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from traceback import format_exception
@@ -19,6 +22,7 @@ from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import ConnectionFailedError
 from pgsluice.spark.pipelines.archive import archive
 from pgsluice.spark.pipelines.events import events
+from pgsluice.spark.shared_snapshot import shared_snapshot
 from spark.conftest import LOG
 from spark.lake_reading import lake_column
 from spark.writing import insert
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Spark hides values that look like a secret: this one does not.
+PAGES_MAX = 60
 SENTINEL = "".join(secrets.choice(string.ascii_lowercase) for _ in range(20))
 
 
@@ -56,6 +61,48 @@ def processes_of_spark() -> str:
     return "\n".join(line for line in lines if "spark" in line)
 
 
+def pages_of_spark(spark: SparkSession) -> list[str]:
+    """Spark's web pages, from the tabs to what they link to, and its REST answers."""
+    root = spark.sparkContext.uiWebUrl
+    application = spark.sparkContext.applicationId
+    waiting = [
+        f"{root}/{path}/"
+        for path in (
+            "jobs",
+            "stages",
+            "storage",
+            "environment",
+            "executors",
+            "SQL",
+            "StreamingQuery",
+        )
+    ]
+    waiting += [
+        f"{root}/api/v1/applications/{application}/{answer}"
+        for answer in (
+            "jobs",
+            "stages?details=true",
+            "executors",
+            "environment",
+            "sql?details=true&planDescription=true&length=1000",
+        )
+    ]
+    pages: dict[str, str] = {}
+    while waiting and len(pages) < PAGES_MAX:
+        page = waiting.pop(0)
+        with urllib.request.urlopen(page, timeout=60) as answer:
+            pages[page] = answer.read().decode(errors="replace")
+        links = re.findall(
+            r'href="(/(?:jobs/job|stages/stage|SQL/execution|StreamingQuery/)[^"#]*)"', pages[page]
+        )
+        # The newest first: other tests have run in this session before.
+        for link in sorted(set(links), key=lambda link: (len(link), link), reverse=True):
+            url = root + html.unescape(link)
+            if url not in pages and url not in waiting:
+                waiting.append(url)
+    return list(pages.values())
+
+
 def test_a_password_never_reaches_spark(
     spark: SparkSession, event_log: Path, dsn: str, tmp_path: Path, capfd: pytest.CaptureFixture
 ):
@@ -75,28 +122,48 @@ def test_a_password_never_reaches_spark(
     secret_file = tmp_path / "dsn"
     secret_file.touch(mode=0o600)
     secret_file.write_text(dsn)
-    rows = spark.read.format("pgsluice").options(dsnFile=str(secret_file), queue="q").load()
-    assert rows.count() == 1
+    reading = spark.read.format("pgsluice").options(dsnFile=str(secret_file), pushdown="true")
+    rows = reading.options(queue="q").load()
+    assert rows.where("msg_id > 0").count() == 1
     rows.explain("extended")
+    assert reading.options(log=LOG, queue="").load().count() == 1
+    with shared_snapshot(dsn) as snapshot:
+        assert (
+            spark.read.format("pgsluice").options(**snapshot.options, queue="q").load().count() == 1
+        )
+    writing = rows.select("message").write.format("pgsluice").mode("append")
+    writing.options(dsnFile=str(secret_file), queue="q").save()
 
     # Refused or out of reach: the text of the errors is free of it.
     refused = dsn.replace("carrier", "stranger")
     secret_file.write_text(refused)
-    with pytest.raises(Exception, match="authentication failed") as reading:
+    with pytest.raises(Exception, match="authentication failed") as refused_reading:
         rows.collect()
     unreachable = f"postgresql://carrier:{SENTINEL}@127.0.0.1:1/postgres"
     with pytest.raises(ConnectionFailedError, match="check that the server runs") as streaming:
         events(LOG, tmp_path / "l2", tmp_path / "c2", dsn=unreachable, once=True, spark=spark)
     with pytest.raises(Exception, match="holds a password") as naming:
-        spark.read.format("pgsluice").options(dsn=dsn, queue="q").load().collect()
-    for caught in (reading, streaming, naming):
+        spark.read.format("pgsluice").options(dsn=dsn, queue="q").load()
+    with pytest.raises(Exception, match="holds a password") as planning:
+        # With a schema of the caller's, Spark has a plan before we see the options.
+        spark.read.schema("msg_id long").format("pgsluice").options(
+            dsn=dsn, queue="q"
+        ).load().collect()
+    for caught in (refused_reading, streaming, naming, planning):
         shown += [str(caught.value), repr(caught.value), *format_exception(caught.value)]
 
     shown += [f"{key}={value}" for key, value in spark.sparkContext.getConf().getAll()]
     shown += [f"{key}={value}" for key, value in spark.conf.getAll.items()]
     shown += list(capfd.readouterr())
     shown.append(processes_of_spark())
+    shown += pages_of_spark(spark)
     kept = [path for path in [*event_log.rglob("*"), *tmp_path.rglob("*")] if path.is_file()]
     shown += [path.read_text(errors="replace") for path in kept if path != secret_file]
-    assert any("StreamingQuery" in text for text in shown)  # Spark's event log was among it
+    assert any(
+        "SparkListenerApplicationStart" in text for text in shown
+    )  # the event log was among it
+    assert any("Streaming Query Statistics" in text for text in shown)  # and a page of the stream
+    assert any(
+        "Details for Query" in text and "pgsluice" in text for text in shown
+    )  # and one of a plan
     assert [text for text in shown if SENTINEL in text] == []

@@ -223,6 +223,21 @@ def tick(db: psycopg.Connection[Any]) -> None:
     db.execute("select pgq.ticker('l')")
 
 
+def test_of_a_lake_of_shards_those_of_one_database_are_compared(
+    db: psycopg.Connection[Any], database_18: Database, events: Path, tmp_path: Path
+):
+    other = [row | {"shard": "us", "ev_type": "other"} for row in event_rows(db)]
+    own = [row | {"shard": "eu"} for row in event_rows(db)]
+    lake = lake_of(db, [*own, *other], EVENTS.append(pa.field("shard", pa.string())), tmp_path / "both")  # fmt: skip
+
+    assert verify_events("l", lake, shard="eu", dsn=database_18.url).equal
+    assert verify_events("l", lake, shard="us", dsn=database_18.url).counts["changed"] == 20
+    with pytest.raises(ConfigurationError, match="several shards; say which with shard"):
+        verify_events("l", lake, dsn=database_18.url)
+    with pytest.raises(ConfigurationError, match="one database alone; leave shard out"):
+        verify_events("l", events, shard="eu", dsn=database_18.url)
+
+
 def test_an_event_that_comes_again_for_one_consumer_is_none_of_the_logs(
     db: psycopg.Connection[Any], database_18: Database, events: Path
 ):
@@ -313,6 +328,43 @@ def test_a_table_without_a_key_is_compared_as_a_bag_of_rows(
 
     assert equal.equal
     assert dict(verify_current("bag", lake, dsn=database_18.url).counts) == NONE | {"doubled": 2}
+
+
+def test_an_iceberg_table_is_compared_too(
+    db: psycopg.Connection[Any],
+    database_18: Database,
+    archive: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    pytest.importorskip("sqlalchemy", reason="an Iceberg catalogue needs the extra 'iceberg'")
+    catalogs = pytest.importorskip(
+        "pyiceberg.catalog", reason="the extra 'iceberg' is not installed"
+    )
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", f"sqlite:///{tmp_path}/catalog.db")
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__WAREHOUSE", str(tmp_path))
+    catalog = catalogs.load_catalog(
+        "here", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path)
+    )
+    catalog.create_namespace("lake")
+    table = catalog.create_table("lake.q", ARCHIVE)
+    address = "iceberg:here/lake.q"
+    empty = verify_archive("q", address, dsn=database_18.url, show=0)
+    table.append(pa.Table.from_pylist(archive_rows(db), ARCHIVE))
+    equal = verify_archive("q", address, dsn=database_18.url)
+    table.append(pa.Table.from_pylist(archive_rows(db)[:1], ARCHIVE))
+    catalog.close()
+    twice = verify_archive("q", address, dsn=database_18.url)
+
+    assert dict(empty.counts) == NONE | {"missing": 20}
+    assert (equal.equal, equal.lake) == (True, address)
+    assert dict(twice.counts) == NONE | {"doubled": 1}
+    with pytest.raises(ConfigurationError, match="there is no lake table iceberg:here/lake.none"):
+        verify_archive("q", "iceberg:here/lake.none", dsn=database_18.url)
+    with pytest.raises(
+        ConfigurationError, match="there is no catalogue for the lake table iceberg:none"
+    ):
+        verify_archive("q", "iceberg:none/lake.q", dsn=database_18.url)
 
 
 def test_nothing_in_the_lake_is_everything_missing(

@@ -49,8 +49,9 @@ def demo(seconds: int, clients: int, out: Path | None, dsn: str | None, *, as_js
 
     pgbench changes accounts; each change is captured into an event log, and each transaction sends a
     message to a work queue. Workers process the messages, some of which fail and are retried, and
-    Spark streams the changes into a lake. In the end the balances computed from the lake alone are
-    compared with the database, and every message and event is accounted for.
+    Spark streams the changes into a lake, where it keeps the accounts as they are now. In the end the
+    archive follows, and the lake is compared with the database row by row: the accounts, every message
+    and every event.
 
     It works in a database of its own, pgsluice_demo, which it drops and creates. Killed and started
     again, it goes on. Exit status 1: a difference was found, and is shown.

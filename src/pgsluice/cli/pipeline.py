@@ -182,7 +182,10 @@ def _by_name(
 )
 @_stream_options
 def events(**options: Any) -> None:
-    """Stream an event log into a Delta table, each committed event once, whatever dies in between."""
+    """Stream an event log into a Delta table, each committed event once, whatever dies in between.
+
+    With --lake iceberg:CATALOGUE/NAMESPACE.TABLE into an Iceberg table of a catalogue that pyiceberg knows.
+    """
     carry_kind("events", **options)
 
 

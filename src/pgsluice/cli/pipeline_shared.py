@@ -109,10 +109,8 @@ def carry(
             failed = Runner(stop).run(tasks)
     if len(placed) == len(failed) == 1:
         raise failed[placed[0].name]
-    for name, error in failed.items():
-        click.echo(f"pgsluice: {name}: {error}", err=True)
     if failed:
-        sys.exit(EXIT_ERROR)
+        sys.exit(EXIT_ERROR)  # what failed and why is in the log
 
 
 @contextmanager
@@ -122,6 +120,8 @@ def _log_lines(form: str, pipelines: Sequence[Pipeline]) -> Iterator[None]:
         connection.resolve(pipeline.options["dsn"], start_embedded=False).conninfo
         for pipeline in pipelines
     }
+    for pipeline in pipelines:
+        targets.update(pipeline.options.get("shards", {}).values())
     secrets = [secret for target in targets for secret in secrets_of(target)]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter((JsonLines if form == "json" else TextLines)(secrets, None))

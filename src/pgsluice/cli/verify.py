@@ -36,7 +36,10 @@ def _common(command: Command) -> Command:
             help="Of each kind of difference show so many rows, the first by their keys.",
         ),
         click.option(
-            "--lake", required=True, metavar="DIR", help="The table's folder in the lake."
+            "--lake",
+            required=True,
+            metavar="DIR",
+            help="The table: a folder, or iceberg:catalogue/namespace.table.",
         ),
     ):
         command = option(command)
@@ -106,12 +109,24 @@ def archive(
     help="Compare up to where this consumer stands, the one of the stream into the lake, which may run meanwhile. "
     "Default: up to the newest tick.",
 )
+@click.option(
+    "--shard",
+    metavar="NAME",
+    help="Which rows of the lake are this database's, where a stream of several shards wrote them.",
+)
 @_common
 def events(
-    log: str, consumer: str | None, lake: str, show: int, dsn: str | None, as_json: bool
+    log: str,
+    consumer: str | None,
+    shard: str | None,
+    lake: str,
+    show: int,
+    dsn: str | None,
+    as_json: bool,
 ) -> None:
     """Compare the events that a log keeps with those in the lake, which may hold older ones too."""
-    _answer(verify_events(log, lake, consumer=consumer, dsn=dsn, show=show), as_json=as_json)
+    report = verify_events(log, lake, consumer=consumer, shard=shard, dsn=dsn, show=show)
+    _answer(report, as_json=as_json)
 
 
 @verify.command(short_help="A table against its current state in the lake.")

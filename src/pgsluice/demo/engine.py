@@ -16,19 +16,18 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.demo import consume, load
 from pgsluice.demo.database import DemoDatabase
-from pgsluice.demo.lake import Lake, compute_balances
+from pgsluice.demo.lake import Lake
+from pgsluice.demo.reconcile import LOG
 from pgsluice.demo.statements import one_row
 from pgsluice.demo.workspace import Workspace
 from pgsluice.errors import LogStateError
 from pgsluice.worker import QueueWorker, Retry, Ticker
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pgsluice.spark.pipelines.events import EventStream
+    from pgsluice.spark.pipelines.changes import ChangeStream
 
-LOG = "changes"
 WORKERS = 3
 _LOOK_S = 0.5
 _STALL_S = 60.0
@@ -36,6 +35,7 @@ _READY_DEADLINE_S = 300.0  # about 5 s on a quiet machine
 # Longer than a handler takes by far; a run that goes on after a crash waits so long for what was claimed.
 _VISIBILITY_TIMEOUT_S = 10
 _TRIGGER_S = 1.0
+_WINDOW_S = 1  # of the figures; the load lasts seconds
 # A delivery that ends with a crash counts as an attempt: so many crashes may hit one good message, and yet
 # the poison is found out within the load.
 _RETRY = Retry(max_attempts=8, first_delay_s=1, factor=1.0)
@@ -88,7 +88,7 @@ class Engine:
     def __init__(self, database: DemoDatabase, workspace: Workspace) -> None:
         self._database = database
         self._workspace = workspace
-        self._lake = Lake(workspace.lake)
+        self._lake = Lake(workspace.events)
         self._stop = threading.Event()
         self._threads: list[Future[Any]] = []
         self._stack = ExitStack()
@@ -173,21 +173,50 @@ class Engine:
             elif time.monotonic() - moved_at > _STALL_S:
                 return
 
-    def balances(self) -> pa.Table:
-        """Each account's balance, computed by Spark from the lake; see `lake.compute_balances`."""
-        session = self._session.result()
-        return self._spark_thread.submit(compute_balances, session, self._workspace.lake).result()
+    def catch_up(self) -> None:
+        """Wait until the current state has what the events have: it is written after them."""
+        self._stream.catch_up(deadline_s=_READY_DEADLINE_S)
 
-    def _start_stream(self) -> EventStream:
-        from pgsluice.spark.pipelines.events import events  # imports the extra
+    def archive(self) -> None:
+        """Copy the archived messages into the lake."""
+        self._spark_thread.submit(self._archive).result()
 
-        return events(
+    def analyse(self) -> None:
+        """Measure how the queue fared, into gold tables and a report."""
+        self._spark_thread.submit(self._analyse).result()
+
+    def _start_stream(self) -> ChangeStream:
+        from pgsluice.spark.pipelines.changes import changes  # imports the extra
+
+        return changes(
             LOG,
             self._workspace.lake,
             self._workspace.checkpoint,
             dsn=self._database.conninfo,
             consumer="lake",
             trigger_s=_TRIGGER_S,
+            spark=self._session.result(),
+        )
+
+    def _archive(self) -> None:
+        from pgsluice.spark.pipelines.archive import archive  # imports the extra
+
+        archive(
+            consume.QUEUE,
+            self._workspace.archives / consume.QUEUE,
+            dsn=self._database.conninfo,
+            spark=self._session.result(),
+        )
+
+    def _analyse(self) -> None:
+        from pgsluice.spark.pipelines.analytics import analytics  # imports the extra
+
+        analytics(
+            self._workspace.gold,
+            queue=consume.QUEUE,
+            lake=self._workspace.archives,
+            window_s=_WINDOW_S,
+            dsn=self._database.conninfo,
             spark=self._session.result(),
         )
 

@@ -1,4 +1,4 @@
-"""The lake's side: the stream into it, and everything that is computed from it alone."""
+"""The lake's side: what its tables hold, read without Spark."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from urllib.parse import unquote
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-_CHANGE = "before struct<aid: int>, after struct<aid: int, abalance: int>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,50 +83,18 @@ class Lake:
         return self._path / "_delta_log" / f"{version:020}.json"
 
 
-def compute_balances(spark: SparkSession, lake: Path) -> pa.Table:
-    """Compute each account's balance from the changes in the lake, with Spark.
-
-    The last change of an account is the one with the highest `ev_id`: it is drawn under the lock of the
-    account's row, so for one row its order is the order of the changes. That of the transactions' ids
-    is not: a transaction that got its id early may change the row late.
+def current_balances(path: Path) -> pa.Table:
+    """Each account's balance, from the table's current state in the lake, read without Spark.
 
     Returns:
-        `aid`, `abalance`, by `aid`; accounts whose last change removed them are not there.
+        `aid`, `abalance`, by `aid`; accounts that were removed are not there.
     """
+    import pyarrow.compute as pc
     from deltalake import DeltaTable  # the module is imported without the extra
 
-    # The table's log says which files count. The pip packages of Spark hold no reader for it.
-    files = DeltaTable(lake).file_uris()
-    rows = spark.read.schema("ev_id bigint, ev_type string, ev_data string").parquet(*files)
-    return last_balances(rows).toArrow()
-
-
-def last_balances(events: DataFrame) -> DataFrame:
-    """The balance of each account after its last change.
-
-    Args:
-        events: `ev_id`, `ev_type` and `ev_data` of all changes of pgbench_accounts, in any order.
-    """
-    from pyspark.sql import functions as f
-
-    # A truncate ('t') removes every account there was before it.
-    emptied = events.where(f.col("ev_type") == "t").agg(
-        f.coalesce(f.max("ev_id"), f.lit(-1)).alias("emptied_at")
-    )
-    changes = (
-        events.where(f.col("ev_type") != "t")
-        .crossJoin(f.broadcast(emptied))
-        .where(f.col("ev_id") > f.col("emptied_at"))
-        .withColumn("change", f.from_json("ev_data", _CHANGE))
-    )
-    last = changes.groupBy(f.coalesce("change.after.aid", "change.before.aid").alias("aid")).agg(
-        f.max_by(f.struct("ev_type", "change.after.abalance"), "ev_id").alias("last")
-    )
-    return (
-        last.where(f.col("last.ev_type") != "d")
-        .select("aid", f.col("last.abalance").alias("abalance"))
-        .orderBy("aid")
-    )
+    rows = DeltaTable(path).to_pyarrow_table(columns=["aid", "abalance", "_deleted"])
+    there = rows.filter(pc.invert(rows["_deleted"]))
+    return there.select(["aid", "abalance"]).sort_by("aid")
 
 
 def _added(log: Path) -> list[dict[str, Any]]:

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from pgsluice.demo.consume import QUEUE
 from pgsluice.demo.statements import one_row, statement
+from pgsluice.demo.workspace import Workspace
+from pgsluice.verify import verify_archive, verify_current, verify_events
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LOG = "changes"
 # File of `sql/checks` → what holds when it does.
 CHECKS: dict[str, str] = {
-    "balances": "balance of each account: computed from the lake = in the database",
+    "balances": "balance of each account: in the lake = in the database",
     "events_created": "'c' events in the lake = accounts loaded at the start",
     "events_updated": "'u' events in the lake = transactions of the load",
     "events_once": "events in the lake = events of the log, each once",
@@ -29,12 +33,20 @@ CHECKS: dict[str, str] = {
 }
 
 
+# What the package `verify` compares, row by row and column by column → what holds when nothing differs.
+VERIFIED: dict[str, str] = {
+    "current": "current state of the accounts in the lake = the table, every column",
+    "events": "events in the lake = events of the log, every column",
+    "archive": "archived messages in the lake = those of the queue's archive, every column",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One comparison and its outcome.
 
     Attributes:
-        name: Its file in `sql/checks`.
+        name: Its file in `sql/checks`, or one of `VERIFIED`.
         statement: What holds when the check does.
         expected: Rows, or an amount.
         found: The same, on the other side.
@@ -75,6 +87,37 @@ def reconcile(
         _copy(connection, "lake_event_copy", events.select(["ev_id", "ev_type"]))
         connection.execute(statement("lake_tables_analyze"))
         return [_check(connection, name) for name in CHECKS]
+
+
+def verify(dsn: str, workspace: Workspace) -> list[Check]:
+    """Compare the tables of the lake with those of the database, without anything that wrote them.
+
+    Args:
+        dsn: The demo's database.
+        workspace: Where the lake is.
+
+    Returns:
+        Every check, in the order of `VERIFIED`.
+    """
+    reports = (
+        verify_current("public.pgbench_accounts", workspace.current, dsn=dsn),
+        verify_events(LOG, workspace.events, dsn=dsn),
+        verify_archive(QUEUE, workspace.archives / QUEUE, dsn=dsn),
+    )
+    return [
+        Check(
+            name,
+            VERIFIED[name],
+            report.postgresql.rows,
+            report.in_lake.rows,
+            sum(report.counts.values()),
+            [
+                {"difference": row.kind, **row.key, "postgresql": row.postgresql, "lake": row.lake}
+                for row in report.differences
+            ],
+        )
+        for name, report in zip(VERIFIED, reports, strict=True)
+    ]
 
 
 def _check(connection: psycopg.Connection[Any], name: str) -> Check:

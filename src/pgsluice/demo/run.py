@@ -19,10 +19,10 @@ from pgsluice.client import EventLog, WorkQueue
 from pgsluice.demo import consume, load, orphans, summary
 from pgsluice.demo.database import DemoDatabase, Run, libpq_environment
 from pgsluice.demo.display import Display
-from pgsluice.demo.engine import LOG, WORKERS, Engine, Progress
-from pgsluice.demo.lake import Lake
+from pgsluice.demo.engine import WORKERS, Engine, Progress
+from pgsluice.demo.lake import Lake, current_balances
 from pgsluice.demo.load import Load
-from pgsluice.demo.reconcile import Check, reconcile
+from pgsluice.demo.reconcile import LOG, Check, reconcile, verify
 from pgsluice.demo.report import write_report
 from pgsluice.demo.result import Result
 from pgsluice.demo.statements import one_row, statement
@@ -199,10 +199,11 @@ class _Demo:
                 EventLog(db).create_queue(LOG)
                 WorkQueue(db).create(consume.QUEUE)
                 db.execute(statement("change_view"))
-            # The trigger comes before the rows, so that the log holds them from the first on.
-            load.prepare(self._pgbench, self._environment, "dt")
+            # The trigger comes before the rows, so that the log holds them from the first on; and after the key, by
+            # which each event says whose it is.
+            load.prepare(self._pgbench, self._environment, "dtp")
             db.execute(statement("capture"))
-            load.prepare(self._pgbench, self._environment, "gvp")
+            load.prepare(self._pgbench, self._environment, "gv")
             with db.transaction():
                 poison = WorkQueue(db).send(consume.QUEUE, consume.POISON)
                 db.execute(statement("run_prepared"), {"poison_msg_id": poison})
@@ -216,12 +217,19 @@ class _Demo:
             engine.start()
             step.note("the accounts are in the lake, changes follow")
         self._flow(db, engine, attempt)
-        with self._timed("balances"), self._display.step("balances from the lake") as step:
-            balances = engine.balances()
-            parquet.write_table(balances, self._workspace.balances)
-            step.note(f"{balances.num_rows:,} accounts")
+        with self._timed("archive"), self._display.step("archive into the lake") as step:
+            engine.archive()
+            step.note(str(self._workspace.archives / consume.QUEUE))
+        with self._timed("analytics"), self._display.step("analytics") as step:
+            engine.analyse()
+            step.note(str(self._workspace.figures))
         with self._timed("reconcile"), self._display.step("reconcile") as step:
-            checks = reconcile(db, balances, Lake(self._workspace.lake).events())
+            balances = current_balances(self._workspace.current)
+            parquet.write_table(balances, self._workspace.balances)
+            checks = [
+                *reconcile(db, balances, Lake(self._workspace.events).events()),
+                *verify(self._database.conninfo, self._workspace),
+            ]
             failed = sum(not check.holds for check in checks)
             step.note(f"{failed} of {len(checks)} checks failed" if failed else "every row agrees")
         with self._display.step("report") as step:
@@ -262,6 +270,7 @@ class _Demo:
         with self._timed("drain"):
             for now in engine.drain(db):
                 show(now)
+            engine.catch_up()
         working.done()
         lake.done()
 

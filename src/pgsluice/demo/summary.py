@@ -37,7 +37,7 @@ def summarise(
         checks: The reconciliation.
         steps_s: How long each step took.
     """
-    lake = Lake(workspace.lake)
+    lake = Lake(workspace.events)
     commits = lake.commits()
     counts = one_row(db, "counts")
     changed = sorted(itertools.chain.from_iterable(commit.changed_at for commit in commits))

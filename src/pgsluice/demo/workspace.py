@@ -20,16 +20,26 @@ class Workspace:
 
     Attributes:
         root: The folder itself.
-        lake: The Delta table of the change events.
+        lake: The folder of all tables of the lake.
+        events: The Delta table of the change events.
+        current: The current state of pgbench_accounts.
+        archives: The archives of the queues, each in a folder of its name.
+        gold: How the queues fared.
+        figures: The report of that.
         checkpoint: Where Spark keeps how far the stream came.
-        balances: The balances computed from the lake, one Parquet file.
+        balances: The balances that the lake has, one Parquet file.
         logs: pgbench's latency logs.
         report: The HTML report.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser().absolute()
-        self.lake = self.root / "lake" / "changes"
+        self.lake = self.root / "lake"
+        self.events = self.lake / "events"
+        self.current = self.lake / "current" / "public.pgbench_accounts"
+        self.archives = self.lake / "archives"
+        self.gold = self.lake / "gold"
+        self.figures = self.gold / "report.html"
         self.checkpoint = self.root / "checkpoint"
         self.balances = self.root / "balances.parquet"
         self.logs = self.root / "logs"
@@ -97,7 +107,6 @@ class Workspace:
         fresh.write_text(json.dumps({"run_id": run_id}) + "\n")
         fresh.replace(self._mark)
         self.logs.mkdir()
-        self.lake.parent.mkdir()
 
     def _release(self) -> None:
         if self._lock is not None:

@@ -9,6 +9,8 @@ Options beside those of `source`:
     log                 An event log's name, instead of a queue's.
     startingOffsets     `earliest` (default) or `{"tick": 12}`: the events after that tick.
     endingOffsets       `latest` (default) or `{"tick": 34}`: the events up to it, and with it.
+    startingTimestamp,  A moment instead, as milliseconds since 1970 or as text with its offset from UTC: the last tick
+    endingTimestamp     at or before it. Ranges that meet at a moment share no event, and miss none.
     autoTick            Whether `latest` ticks the log first, so that all is read that was committed before
                         (true). A role that may not tick, or a standby, leaves it to others.
     failOnDataLoss      Whether to fail when the log forgets events of the range before they are read (true), or
@@ -33,6 +35,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, LiteralString, Protocol, TypeVar
 
 import pyarrow as pa
@@ -45,6 +48,7 @@ from pgsluice.errors import ConfigurationError, LogStateError, SluiceError
 from pgsluice.spark.access import Access, driver_connection, prepare, run
 from pgsluice.spark.arrow_io import QueryPartition, Reading, read_batches
 from pgsluice.spark.filters import condition_of
+from pgsluice.spark.offsets import moment
 from pgsluice.spark.options import PARTITIONS_DEFAULT, truth, whole_number
 from pgsluice.spark.schemas import arrow_schema, struct
 from pgsluice.spark.shards import SLICE_EVENTS_MIN
@@ -275,7 +279,9 @@ class LogReader(TableReader):
         )
         return ask(call)
 
-    def _tick(self, ask: Ask, place: str | int) -> int:
+    def _tick(self, ask: Ask, place: str | int | datetime) -> int:
+        if isinstance(place, datetime):
+            return ask(calls.log_tick_at(self.queue_name, place))
         if place == "earliest":
             return ask(calls.log_start(self.queue_name, None, "earliest"))
         if not isinstance(place, str):
@@ -321,20 +327,26 @@ def _table(options: Mapping[str, str]) -> str:
     return table
 
 
-def _place(options: Mapping[str, str], which: str, default: str) -> str | int:
-    """Where a range starts or ends: its default word or a tick.
+def _place(options: Mapping[str, str], which: str, default: str) -> str | int | datetime:
+    """Where a range starts or ends: its default word, a tick or a moment.
 
     Raises:
-        ConfigurationError: It is neither.
+        ConfigurationError: It is none of these, or two of them.
     """
-    offsets = options.get(f"{which}Offsets")
+    offsets, timestamp = options.get(f"{which}Offsets"), options.get(f"{which}Timestamp")
+    if offsets and timestamp:
+        raise ConfigurationError(
+            f"the options {which}Offsets and {which}Timestamp are given; give one of them"
+        )
+    if timestamp:
+        return moment(f"{which}Timestamp", timestamp)
     if not offsets or offsets.lower() == default:
         return default
     try:
         value = json.loads(offsets)
     except ValueError:
         value = None
-    tick = value.get("tick") if isinstance(value, dict) and set(value) <= {"log", "tick"} else None
+    tick = value.get("tick") if isinstance(value, dict) and "tick" in value else None
     if not isinstance(tick, int) or isinstance(tick, bool):
         raise ConfigurationError(f'{which}Offsets is {offsets!r}; use {default} or {{"tick": 12}}')
     return tick

@@ -176,7 +176,7 @@ def send(target: Target, batches: Iterator[pa.RecordBatch]) -> int:
         return ingest(target.access, place, target.schema, rows)
     if target.name is not None and not {"key", "deduplication_key"} & set(target.schema.names):
         table, now = _ask(target, calls.queue_table(target.name))
-        return ingest(target.access, ("pgmq", table), *_as_messages(rows, target.schema, now))
+        return ingest(target.access, ("pgmq", table), *as_messages(rows, target.schema, now))
     sink_id = f"pgsluice:direct:{uuid.uuid4()}"
     stage_id = _ask(target, calls.create_stage(sink_id, 0, target.schema.names))
     place = ("sluice", calls.stage_table(stage_id))
@@ -249,7 +249,7 @@ def _for_server(
     return wanted, converted()
 
 
-def _as_messages(
+def as_messages(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema, now: datetime
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The same as rows of a queue's table: each with the time when it becomes visible.

@@ -10,7 +10,7 @@ from typing import Literal
 from pgsluice.client.calls import verify as calls
 from pgsluice.verify.comparing import Comparison, MayBeAlone, Shape, ask, reading
 from pgsluice.verify.forms import own_form
-from pgsluice.verify.lake import Lake
+from pgsluice.verify.lake import open_lake
 from pgsluice.verify.report import Report
 
 _QUEUE = ("msg_id", "read_ct", "enqueued_at", "last_read_at", "vt", "message", "headers")
@@ -37,7 +37,7 @@ def verify_archive(
 
     Args:
         queue: An existing queue.
-        lake: The table's folder.
+        lake: The table's folder, or `iceberg:catalogue/namespace.table`.
         table: `archive` or `queue`.
         dropped: The lake may hold messages that PostgreSQL does not: they were dropped there.
         archived_before: Messages archived at this time or later may be missing in the lake.
@@ -49,7 +49,7 @@ def verify_archive(
         ConfigurationError: There is no such table in the lake, or its rows cannot be told apart.
         MissingExtraError: A package that reads the lake is not installed.
     """
-    there = Lake.open(lake)
+    there = open_lake(lake)
     names = _ARCHIVE if table == "archive" else _QUEUE
     with reading(dsn) as database:
         relation = ask(database, calls.queue_relation(queue, table))

@@ -17,7 +17,7 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call
 from pgsluice.client.calls import verify as calls
 from pgsluice.errors import ConfigurationError, translate
-from pgsluice.verify.lake import Lake
+from pgsluice.verify.lake import Lake, rows_of
 from pgsluice.verify.lines import key_of, lines_of, order_of, shown, values_of
 from pgsluice.verify.report import KINDS, Difference, Kind, Report, Row, Side
 from pgsluice.verify.tally import Line, Tally, compare, matching
@@ -97,7 +97,7 @@ class Comparison:
         lake: The table in the lake.
         shape: Their columns.
         only_where_null: A column of PostgreSQL; rows in which it is not null are left out.
-        unless: A column of the lake; rows in which it is true are left out.
+        where: A column of the lake and what it must be; other rows are left out.
         here_alone: Whether a row of PostgreSQL may be missing in the lake.
         there_alone: Whether a row of the lake may be missing in PostgreSQL.
     """
@@ -108,7 +108,7 @@ class Comparison:
     lake: Lake
     shape: Shape
     only_where_null: str | None = None
-    unless: str | None = None
+    where: tuple[str, str | bool] | None = None
     here_alone: MayBeAlone | None = None
     there_alone: MayBeAlone | None = None
 
@@ -132,7 +132,7 @@ class Comparison:
         rows = self._first(wanted, show) if wanted and show else []
         return Report(
             what=self.what,
-            lake=str(self.lake.path),
+            lake=self.lake.name,
             lake_version=self.lake.version,
             postgresql=Side(here.rows, findings.only_first, findings.digests[0]),
             in_lake=Side(there.rows, findings.only_second, findings.digests[1]),
@@ -155,7 +155,7 @@ class Comparison:
 
     def _there(self) -> Iterator[Line]:
         shape = self.shape
-        for batch in self.lake.batches(shape.columns, unless=self.unless):
+        for batch in rows_of(self.lake, shape.columns, where=self.where):
             rows = lines_of(batch, shape.columns, shape.forms)
             yield from _keyed(rows, shape.key, self.there_alone)
 

@@ -9,7 +9,7 @@ from pgsluice.client.calls import verify as calls
 from pgsluice.errors import ConfigurationError
 from pgsluice.verify.comparing import Comparison, Shape, ask, reading
 from pgsluice.verify.forms import captured_form
-from pgsluice.verify.lake import Lake
+from pgsluice.verify.lake import open_lake
 from pgsluice.verify.report import Report
 
 
@@ -29,7 +29,7 @@ def verify_current(
 
     Args:
         table: An existing table; with its schema, or found by the session's search_path.
-        lake: The folder of its current state.
+        lake: The folder of its current state, or `iceberg:catalogue/namespace.table`.
         key: The columns that tell its rows apart; the primary key when None, and without one all columns.
         ignore: Columns of the table that the lake need not have.
         deleted: The lake's column that is true in rows which are gone; without such a column all rows count.
@@ -40,7 +40,7 @@ def verify_current(
         ConfigurationError: There is no such table in PostgreSQL or in the lake, or its rows cannot be told apart.
         MissingExtraError: A package that reads the lake is not installed.
     """
-    there = Lake.open(lake)
+    there = open_lake(lake)
     with reading(dsn) as database:
         found = ask(database, calls.find_table(table))
         if not found:
@@ -59,5 +59,5 @@ def verify_current(
             relation=found[0],
             lake=there,
             shape=shape,
-            unless=deleted if deleted in there.types else None,
+            where=(deleted, False) if deleted in there.types else None,
         ).run(show=show)

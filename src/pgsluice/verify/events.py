@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pgsluice.client.calls import verify as calls
-from pgsluice.errors import LogStateError
+from pgsluice.errors import ConfigurationError, LogStateError
 from pgsluice.verify.comparing import Comparison, Shape, ask, reading
 from pgsluice.verify.forms import own_form
-from pgsluice.verify.lake import Lake
+from pgsluice.verify.lake import open_lake
 from pgsluice.verify.report import Report
 
 _COLUMNS = (
@@ -25,11 +25,15 @@ _COLUMNS = (
 )
 
 
+_SHARD = "shard"
+
+
 def verify_events(
     log: str,
     lake: str | Path,
     *,
     consumer: str | None = None,
+    shard: str | None = None,
     dsn: str | None = None,
     show: int = 5,
 ) -> Report:
@@ -41,9 +45,10 @@ def verify_events(
 
     Args:
         log: An existing event log.
-        lake: The table's folder.
+        lake: The table's folder, or `iceberg:catalogue/namespace.table`.
         consumer: The one under which a stream reads the log into the lake: it stands where the lake is for certain, so
             this may be asked while the stream runs. With None the lake must have everything up to the newest tick.
+        shard: Which rows of the lake are this database's, where a stream of several shards wrote them.
         dsn: Where to connect; by the rule of `pgsluice.connection` when None.
         show: Of each kind of difference so many rows are in the report, 0 or more.
 
@@ -54,7 +59,12 @@ def verify_events(
         ConfigurationError: There is no such table in the lake, or its rows cannot be told apart.
         MissingExtraError: A package that reads the lake is not installed.
     """
-    there = Lake.open(lake)
+    there = open_lake(lake)
+    if (shard is not None) != (_SHARD in there.types):
+        raise ConfigurationError(
+            f"the lake table {there.name} holds "
+            f"{'events of one database alone; leave shard out' if shard else 'several shards; say which with shard'}"
+        )
     with reading(dsn) as database:
         (span,) = ask(database, calls.log_span(log, consumer))
         if span.from_snapshot is None or span.to_snapshot is None:
@@ -72,6 +82,7 @@ def verify_events(
             shape=shape,
             # Events that come again have an owner, and were in the log before.
             only_where_null="ev_owner",
+            where=None if shard is None else (_SHARD, shard),
             here_alone=lambda fields: before(int(fields[at])) or not upto(int(fields[at])),
             there_alone=lambda fields: before(int(fields[at])),
         ).run(show=show)

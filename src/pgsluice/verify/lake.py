@@ -1,86 +1,170 @@
-"""A table of the lake, read with pyarrow alone."""
+"""A table of the lake, read with pyarrow, or pyiceberg, alone."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgsluice.errors import ConfigurationError, MissingExtraError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 # Rows read at a time. Messages may be long, and a few batches are held at once.
 _BATCH_ROWS = 8_192
-_NEEDED = ("pyarrow", "deltalake")
+_ICEBERG = "iceberg:"
+
+
+class Lake(Protocol):
+    """A table as one of its versions has it; what is committed later is not read.
+
+    Attributes:
+        name: Where it is.
+        version: The version.
+        types: The columns in order, each with its type of Arrow.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]: ...
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows in no order, some thousand at a time."""
+
+
+def open_lake(place: str | Path) -> Lake:
+    """Open a table at its newest version: a folder's, or `iceberg:catalogue/namespace.table`.
+
+    Raises:
+        MissingExtraError: A package that reads it is not installed.
+        ConfigurationError: There is no table, or it uses what pyarrow cannot read.
+    """
+    if str(place).startswith(_ICEBERG):
+        return _open_iceberg(str(place))
+    return _open_delta(Path(str(place).removeprefix("file://")).expanduser().absolute())
+
+
+def rows_of(
+    lake: Lake, columns: Sequence[str], *, where: tuple[str, str | bool] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a table.
+
+    Args:
+        lake: The table.
+        columns: Which columns, and maybe more.
+        where: A column and what it must be; null is like False.
+    """
+    import pyarrow.compute as pc
+
+    if where is None:
+        yield from lake.batches(columns)
+        return
+    name, value = where
+    # Not as a filter of the reader: that leaves out whole files by their statistics, which may be wrong too.
+    for batch in lake.batches([*columns, name]):
+        yield batch.filter(pc.fill_null(pc.equal(batch.column(name), value), value is False))
 
 
 @dataclass(frozen=True)
-class Lake:
-    """A Delta table as one of its versions has it.
-
-    Attributes:
-        path: Its folder.
-        version: The version; what is committed later is not read.
-        dataset: Its files, as pyarrow reads them.
-    """
-
-    path: Path
+class _Delta:
+    name: str
     version: int
     dataset: Any
 
-    @classmethod
-    def open(cls, path: str | Path) -> Lake:
-        """Open a table at its newest version.
-
-        Raises:
-            MissingExtraError: A package that reads it is not installed.
-            ConfigurationError: There is no table, or it uses what pyarrow cannot read.
-        """
-        missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-        if missing:
-            raise MissingExtraError(
-                f"reading the lake needs the Python package{'s' * (len(missing) > 1)} {', '.join(missing)}; "
-                "`pip install 'pgsluice[verify]'`"
-            )
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaProtocolError
-
-        folder = Path(path).expanduser().absolute()
-        if not DeltaTable.is_deltatable(str(folder)):
-            raise ConfigurationError(
-                f"there is no lake table in {folder}; run a pipeline into it first"
-            )
-        table = DeltaTable(str(folder))
-        try:
-            dataset = table.to_pyarrow_dataset()
-        except DeltaProtocolError as error:
-            raise ConfigurationError(
-                f"the lake table in {folder} cannot be read by pyarrow: {' '.join(str(error).split())}"
-            ) from error
-        return cls(folder, table.version(), dataset)
-
     @property
-    def types(self) -> dict[str, Any]:
-        """The columns in order, each with its type of Arrow."""
+    def types(self) -> Mapping[str, pa.DataType]:
         return {field.name: field.type for field in self.dataset.schema}
 
-    def batches(self, columns: Sequence[str], *, unless: str | None = None) -> Iterator[Any]:
-        """The rows in no order, some thousand at a time.
-
-        Args:
-            columns: Which columns of them.
-            unless: A column of booleans; rows in which it is true are left out.
-        """
-        import pyarrow.compute as pc
-
-        wanted = [*columns, *([unless] if unless else [])]
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         # One file and one batch ahead: how much is held must not grow with the machine.
-        for batch in self.dataset.to_batches(
-            columns=wanted, batch_size=_BATCH_ROWS, batch_readahead=1, fragment_readahead=1
-        ):
-            if unless is None:
-                yield batch
-            else:
-                # Not as a filter of the dataset: that leaves out whole files by their statistics, and is to be checked.
-                yield batch.filter(pc.invert(pc.fill_null(batch.column(unless), False)))
+        yield from self.dataset.to_batches(
+            columns=list(columns), batch_size=_BATCH_ROWS, batch_readahead=1, fragment_readahead=1
+        )
+
+
+@dataclass(frozen=True)
+class _Iceberg:
+    name: str
+    version: int
+    table: Any
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        return {field.name: field.type for field in self.table.schema().as_arrow()}
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        if self.version < 0:
+            return  # without a snapshot there is nothing in it
+        scan = self.table.scan(selected_fields=tuple(columns), snapshot_id=self.version)
+        for batch in scan.to_arrow_batch_reader():
+            for at in range(0, batch.num_rows, _BATCH_ROWS):
+                yield batch.slice(at, _BATCH_ROWS)
+
+
+def _open_delta(folder: Path) -> _Delta:
+    _require("verify", "pyarrow", "deltalake")
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaProtocolError
+
+    if not DeltaTable.is_deltatable(str(folder)):
+        raise ConfigurationError(
+            f"there is no lake table in {folder}; run a pipeline into it first"
+        )
+    table = DeltaTable(str(folder))
+    try:
+        dataset = table.to_pyarrow_dataset()
+    except DeltaProtocolError as error:
+        raise ConfigurationError(
+            f"the lake table in {folder} cannot be read by pyarrow: {' '.join(str(error).split())}"
+        ) from error
+    return _Delta(str(folder), table.version(), dataset)
+
+
+def _open_iceberg(place: str) -> _Iceberg:
+    _require("iceberg", "pyarrow", "pyiceberg", "sqlalchemy")
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.utils.config import Config
+    from sqlalchemy.exc import SQLAlchemyError
+
+    name, _, identifier = place.removeprefix(_ICEBERG).partition("/")
+    settings = Config().get_catalog_config(name)
+    if not settings:
+        raise ConfigurationError(
+            f"there is no catalogue for the lake table {place}; set PYICEBERG_CATALOG__{name.upper()}__URI, or "
+            "write it into .pyiceberg.yaml"
+        )
+    try:
+        catalog = load_catalog(name, **{str(key): str(value) for key, value in settings.items()})
+        try:
+            table = catalog.load_table(identifier)
+        finally:
+            catalog.close()
+    except NoSuchTableError:
+        raise ConfigurationError(
+            f"there is no lake table {place}; run a pipeline into it first"
+        ) from None
+    except SQLAlchemyError as error:
+        # Its text may hold the catalogue's URL, and that a password.
+        raise ConfigurationError(
+            f"the catalogue of the lake table {place} cannot be read ({type(error).__name__}); check its URI"
+        ) from None
+    snapshot = table.current_snapshot()
+    return _Iceberg(place, -1 if snapshot is None else snapshot.snapshot_id, table)
+
+
+def _require(extra: str, *names: str) -> None:
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"reading the lake needs the Python package{'s' * (len(missing) > 1)} {', '.join(missing)}; "
+            f"`pip install 'pgsluice[{extra}]'`"
+        )

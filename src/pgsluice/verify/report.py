@@ -53,8 +53,8 @@ class Report:
 
     Attributes:
         what: What was compared, in words: `the archive of queue 'orders'`.
-        lake: The table's folder.
-        lake_version: The version of it that was read.
+        lake: The table's folder, or its address.
+        lake_version: The version of it that was read; of an Iceberg table the snapshot, -1 for none.
         postgresql: The rows of PostgreSQL.
         in_lake: The rows of the lake.
         counts: How many rows, and for the kind `type` columns, differ; 0 where none does.

@@ -21,12 +21,12 @@ _LOCAL_TIMESTAMP = pa.timestamp("us")
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _DIGITS_MAX = 38  # of a decimal of Delta's
 _PLAIN = {
-    # A column may be widened later, and a type in the lake stays: so all integers are long, all floats double.
+    # An integer may be widened later, and a type in the lake stays: so all of them are long.
     "smallint": pa.int64(),
     "integer": pa.int64(),
     "bigint": pa.int64(),
     "oid": pa.int64(),
-    "real": pa.float64(),
+    "real": pa.float32(),
     "double precision": pa.float64(),
     "boolean": pa.bool_(),
     "date": pa.date32(),

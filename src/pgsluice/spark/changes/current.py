@@ -9,14 +9,12 @@ does.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Transaction
@@ -25,6 +23,7 @@ from deltalake import Schema as DeltaSchema
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.changes.collapse import NEVER, Last, another_key, row_hash
 from pgsluice.spark.changes.columns import TIMESTAMP, array_of
+from pgsluice.spark.lake.disk import sync_delta_log, sync_file, sync_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -214,27 +213,15 @@ def rows_of(name: str, schema: pa.Schema, lasts: Iterable[Last]) -> pa.Table:
 @contextmanager
 def commit_durably(table: CurrentTable) -> Iterator[None]:
     """Force to disk what is committed within: Spark forgets a micro-batch once it is applied."""
-    before = table.delta.version()
+    version, files = table.delta.version(), set(table.files)
     yield
     table.delta.update_incremental()
-    log = table.folder / "_delta_log"
-    touched = {log}
-    for version in range(before + 1, table.delta.version() + 1):
-        entry = log / f"{version:020d}.json"
-        if not entry.exists():
-            continue  # replaced by a checkpoint already
-        for line in entry.read_text().splitlines():
-            added = json.loads(line).get("add")
-            if added is not None:
-                file = table.folder / unquote(added["path"])
-                touched |= {file, file.parent}
-        touched.add(entry)
-    for path in touched:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    new = [Path(file) for file in set(table.files) - files]
+    for file in new:
+        sync_file(file)
+    for folder in {file.parent for file in new}:
+        sync_folder(folder)
+    sync_delta_log(table.folder, version + 1, table.delta.version())
 
 
 def table_folder(lake: Path, name: str) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
@@ -24,6 +24,7 @@ _OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d", "TRUNCATE": "t"}
 _LETTERS = {"I": "c", "U": "u", "D": "d"}
 _STATEMENTS = frozenset("IUD")
 _SPACE = re.compile(r"[ \t\n\r]*")
+_NESTED = (dict, list)
 _DECODER = json.JSONDecoder(parse_float=str)
 
 
@@ -166,13 +167,13 @@ def _object(text: str) -> dict[str, Any]:
     return document
 
 
-def _flat(row: Mapping[str, Any] | None, document: str, member: str | None = None) -> Row | None:
+def _flat(row: dict[str, Any] | None, document: str, member: str | None = None) -> Row | None:
     """The row with arrays and objects as the text they have in the document."""
     if row is None:
         return None
-    nested = {name for name, value in row.items() if isinstance(value, dict | list)}
+    nested = [name for name, value in row.items() if value.__class__ in _NESTED]
     if not nested:
-        return dict(row)
+        return row
     begin = 0
     if member is not None:
         begin = next(begin for name, begin, _ in _members(document, 0) if name == member)

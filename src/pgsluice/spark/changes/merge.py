@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -49,7 +50,8 @@ def merge(table: CurrentTable, collapsed: Collapsed, *, app_id: str, version: in
 def forget_deleted(table: CurrentTable, *, kept_h: float) -> None:
     """Remove the traces of rows that were deleted longer ago than this, in hours."""
     before = datetime.now(UTC) - timedelta(hours=kept_h)
-    with commit_durably(table):
+    # Where somebody compacts the table at this moment: another time.
+    with suppress(CommitFailedError), commit_durably(table):
         table.delta.delete(f"{DELETED} and _changed_at < '{before.isoformat()}'")
 
 
@@ -66,7 +68,7 @@ def _merge(table: CurrentTable, collapsed: Collapsed, app_id: str, version: int)
     with commit_durably(table):
         merger = table.delta.merge(
             rows,
-            " and ".join(f't."{name}" = s."{name}"' for name in known_by),
+            " and ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in known_by),
             source_alias="s",
             target_alias="t",
             streamed_exec=False,  # the ends of the keys say which files need not be read
@@ -110,3 +112,8 @@ def _taken(table: CurrentTable, collapsed: Collapsed) -> pa.Table:
             equals[hashed].remove(older[-1])
             gone.append(Last(older[-1], 0, True, {}))
     return rows_of(table.name, table.schema, gone)
+
+
+def _quoted(name: str) -> str:
+    """A name as delta-rs's SQL quotes it."""
+    return '"' + name.replace('"', '""') + '"'

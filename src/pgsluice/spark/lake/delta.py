@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
@@ -74,6 +74,8 @@ class DeltaSink(DataSource):  # type: ignore[misc]
 class DeltaLakeTable(LakeTable):
     """A Delta table in a folder."""
 
+    format_name: ClassVar[str] = "pgsluice-delta"
+
     @classmethod
     def in_folder(
         cls, path: Path | None, schema: StructType, *, partition_by: Sequence[str] = ()
@@ -92,6 +94,9 @@ class DeltaLakeTable(LakeTable):
     def open(self) -> DeltaTable | None:
         """The table as it is now; None when it is not there."""
         return DeltaTable(self.path) if DeltaTable.is_deltatable(self.path) else None
+
+    def exists(self) -> bool:
+        return bool(DeltaTable.is_deltatable(self.path))
 
     def create(self) -> DeltaTable:
         """Make the table if it is not there, and open it. Errors as `LakeTable` says."""

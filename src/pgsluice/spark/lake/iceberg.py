@@ -97,6 +97,7 @@ class IcebergLakeTable(LakeTable):
     address: IcebergAddress = field(kw_only=True)
     location: str = field(kw_only=True)
 
+    format_name: ClassVar[str] = "pgsluice-iceberg"
     # Readers of Iceberg look for all columns in the files.
     keeps_partition_columns: ClassVar[bool] = True
 
@@ -121,6 +122,10 @@ class IcebergLakeTable(LakeTable):
             address=address,
             location=location,
         )
+
+    def exists(self) -> bool:
+        with opened_catalog(self.address.catalog) as catalog:
+            return load_table(catalog, self.address) is not None
 
     def create(self) -> None:
         with opened_catalog(self.address.catalog) as catalog:

@@ -44,6 +44,8 @@ class LakeTable(ABC):
     schema_json: str
     partition_by: tuple[str, ...] = ()
 
+    # The format of Spark's that writes into it.
+    format_name: ClassVar[str]
     # Whether its files hold the partition columns as well: formats differ.
     keeps_partition_columns: ClassVar[bool] = False
 
@@ -94,6 +96,10 @@ class LakeTable(ABC):
             partition_by=self.partition_by,
             keep_partition_columns=self.keeps_partition_columns,
         )
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether it has been made."""
 
     @abstractmethod
     def create(self) -> object:

@@ -14,9 +14,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
-from pgsluice.spark.access import driver_connection, run
+from pgsluice.spark.access import Access
 from pgsluice.spark.patience import patiently
 from pgsluice.spark.pipelines.events import EventStream
 from pgsluice.spark.pipelines.places import (
@@ -28,6 +27,7 @@ from pgsluice.spark.pipelines.places import (
 )
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import require_extra
+from pgsluice.spark.shards import open_shards
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,9 +47,12 @@ class ChangeStream(EventStream):
     Beside it, a thread takes the snapshots that are pending.
     """
 
-    def __init__(self, writer: DataStreamWriter, *, snapshots: Snapshots, **place: Any) -> None:
+    def __init__(
+        self, writer: DataStreamWriter, *, snapshots: Snapshots, access: Access, **place: Any
+    ) -> None:
         super().__init__(writer, **place)
         self.snapshots = snapshots
+        self._access = access
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -170,21 +173,23 @@ def changes(
             frozenset(text_columns),
             deleted_kept_h,
         )
-        with driver_connection(access, autocommit=True) as database:
-            # An unknown log is named before Java starts.
-            run(database, calls.log_incarnation(log), access.conninfo())
-        session = session_for(spark, "pgsluice changes")
-        open_table(events_folder, notes, LOG_SCHEMA)
-        wanted = Snapshots(snapshots, log, notes / "snapshots")
-        ends_by_itself = once and not wanted.pending()
         options = {
             **access.options(),
             "log": log,
             "consumer": name,
             "startingOffsets": starting,
             "maxRowsPerTrigger": str(max_rows_per_trigger),
-            "numPartitions": str(partitions or session.sparkContext.defaultParallelism),
         }
+        ways = open_shards(options)
+        for shard in ways.values():
+            # An unknown log is named before Java starts.
+            shard.look()
+            shard.close()
+        session = session_for(spark, "pgsluice changes")
+        open_table(events_folder, notes, LOG_SCHEMA)
+        wanted = Snapshots(snapshots, log, notes / "snapshots")
+        ends_by_itself = once and not wanted.pending()
+        options["numPartitions"] = str(partitions or session.sparkContext.defaultParallelism)
         rows = patiently(lambda: session.readStream.format("pgsluice").options(**options).load())
         writer = rows.writeStream.foreachBatch(_batch_writer(events_folder, states))
         writer = writer.option("checkpointLocation", str(notes))
@@ -195,10 +200,11 @@ def changes(
         stream = ChangeStream(
             writer,
             snapshots=wanted,
+            access=access,
             log=log,
             lake=lake_folder,
             consumer=name,
-            access=access,
+            shards=ways,
             cleanup=cleanup.pop_all(),
         )
     if ends_by_itself:

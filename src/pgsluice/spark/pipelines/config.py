@@ -33,7 +33,6 @@ from pgsluice.errors import ConfigurationError
 # Each is a module of this package with one function of the same name.
 KINDS = ("analytics", "archive", "changes", "events", "ingest", "replay")
 ALL = "all"
-_RESERVED = ("defaults", "spark", ALL)
 # Arguments of the functions that whoever runs them gives, not who configures them.
 _GIVEN = ("once", "spark", "stop", "on_progress")
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -46,6 +45,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 _MAPPING = re.compile(r"Mapping\[str, (\w+)\]")
 _SEQUENCE = re.compile(r"Sequence\[([^]]*)\]")
+# An Iceberg table, or a URL.
+_NO_FOLDER = re.compile(r"iceberg:|[\w+.-]+://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,16 +215,11 @@ def _value(key: str, value: Any, annotation: str, where: str, folder: Path) -> A
         isinstance(value, _TYPES.get(part, ())) and (part == "bool" or not isinstance(value, bool))
         for part in parts
     )
-    if isinstance(value, dict) and not (
-        fits and all(isinstance(one, str) for one in value.values())
-    ):
-        # Not quoted: there may be passwords in it.
-        raise ConfigurationError(f"{where} has {key} that are no {annotation}; mend them")
     if not fits:
         raise ConfigurationError(
             f"{where} has {key} = {value!r}, which is no {annotation}; mend it"
         )
-    if "Path" in parts and "://" not in str(value):
+    if "Path" in parts and not _NO_FOLDER.match(str(value)):
         return str(folder.absolute() / Path(value).expanduser())
     return value
 

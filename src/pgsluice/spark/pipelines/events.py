@@ -1,4 +1,4 @@
-"""An event log into a Delta table: the pipeline `events`.
+"""An event log into a table of the lake: the pipeline `events`.
 
 stream = events("orders", "/lake/orders", "/lake/orders.checkpoint")   # runs until stop()
 stream.catch_up(deadline_s=60)     # everything committed before this call is in the lake
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import LogStateError
+from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.patience import patiently
 from pgsluice.spark.pipelines.places import (
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class EventStream(RunningStream):
-    """A running stream from an event log into a Delta table; made by `events`.
+    """A running stream from an event log into a table of the lake; made by `events`.
 
     A context manager: leaving it stops the stream.
     """
@@ -45,7 +46,7 @@ class EventStream(RunningStream):
         writer: DataStreamWriter,
         *,
         log: str,
-        lake: Path,
+        lake: Path | IcebergAddress,
         consumer: str,
         shards: Mapping[str, LogShard],
         cleanup: ExitStack,
@@ -122,11 +123,12 @@ def events(
     spark: SparkSession | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> EventStream:
-    """Stream an event log into a Delta table, each committed event once, whatever dies in between.
+    """Stream an event log into a table of the lake, each committed event once, whatever dies in between.
 
     Args:
         log: An existing event log.
-        lake: The table's folder; made when it is not there. One log for one table.
+        lake: The table's folder, or `iceberg:catalogue/namespace.table`; made when it is not there. One log for
+            one table.
         checkpoint: A folder for Spark's notes on how far it is. Table and checkpoint belong together.
         dsn: Where to connect; by the rule of `pgsluice.connection` when None. A password in it goes to
             Spark's workers through a file in the temporary folder that only this user can read,
@@ -158,8 +160,8 @@ def events(
     require_extra()
     from pgsluice.spark.stream import log_schema
 
-    table_folder, notes = folder(lake, "lake"), folder(checkpoint, "checkpoint")
-    name = consumer or consumer_name(table_folder)
+    place, notes = parse(lake), folder(checkpoint, "checkpoint")
+    name = consumer or consumer_name(place)
     with ExitStack() as cleanup:
         options = {
             **_place(dsn, shards, cleanup),
@@ -175,10 +177,10 @@ def events(
             shard.look()
             shard.close()
         session = session_for(spark, "pgsluice events")
-        open_table(table_folder, notes, log_schema(options))
+        table = open_table(place, notes, log_schema(options))
         options["numPartitions"] = str(partitions or session.sparkContext.defaultParallelism)
         rows = patiently(lambda: session.readStream.format("pgsluice").options(**options).load())
-        writer = rows.writeStream.format("pgsluice-delta").option("checkpointLocation", str(notes))
+        writer = rows.writeStream.format(table.format_name).option("checkpointLocation", str(notes))
         if once:
             writer = writer.trigger(availableNow=True)
         else:
@@ -186,7 +188,7 @@ def events(
         stream = EventStream(
             writer,
             log=log,
-            lake=table_folder,
+            lake=place,
             consumer=name,
             shards=ways,
             cleanup=cleanup.pop_all(),

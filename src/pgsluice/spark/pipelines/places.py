@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from pgsluice import connection
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access, private_file, secrets_of
-from pgsluice.spark.lake.reading import row_count
+from pgsluice.spark.lake.address import IcebergAddress
 from pgsluice.spark.session import register, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+    from pgsluice.spark.lake.table import LakeTable
 
 
 def session_for(spark: SparkSession | None, app_name: str) -> SparkSession:
@@ -61,32 +63,33 @@ def folder(path: str | Path, what: str) -> Path:
     return Path(path).expanduser().absolute()
 
 
-def consumer_name(lake: Path) -> str:
+def consumer_name(lake: Path | IcebergAddress) -> str:
     """The name under which a stream into this table holds a log."""
+    name = lake.identifier if isinstance(lake, IcebergAddress) else lake.name
     # Two tables may have the same name in two folders.
-    return f"spark:{lake.name}:{hashlib.sha256(str(lake).encode()).hexdigest()[:8]}"
+    return f"spark:{name}:{hashlib.sha256(str(lake).encode()).hexdigest()[:8]}"
 
 
-def open_table(lake: Path, checkpoint: Path, schema: StructType) -> None:
+def open_table(lake: Path | IcebergAddress, checkpoint: Path, schema: StructType) -> LakeTable:
     """Make the table on the first run.
 
     Raises:
         ConfigurationError: It and the checkpoint do not belong together, or it has other columns.
     """
-    from deltalake import DeltaTable
-
     from pgsluice.spark.lake.table import LakeTable
 
-    is_table = DeltaTable.is_deltatable(str(lake))
+    table = LakeTable.of(str(lake), schema)
+    is_table = table.exists()
     has_run = (checkpoint / "metadata").exists()
     if has_run and not is_table:
         raise ConfigurationError(
             f"the checkpoint {checkpoint} says that events are in the lake table {lake}, which is not "
             "there; bring the table back, or start with another checkpoint and read the log again"
         )
-    if is_table and not has_run and row_count(DeltaTable(str(lake))):
+    if is_table and not has_run and table.row_count():
         raise ConfigurationError(
             f"the lake table {lake} holds rows, and the checkpoint {checkpoint} is new: events would be "
             "added a second time; use the checkpoint that belongs to the table, or another table"
         )
-    LakeTable.of(str(lake), schema).create()
+    table.create()
+    return table

@@ -1,0 +1,143 @@
+"""How fast do rows of Spark become messages of a queue, beside Spark's own JDBC sink and beside no Spark at all?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from psycopg import conninfo
+
+from bench.goal import Goal
+from bench.place import Place
+from bench.systems.pgsluice import Pgsluice
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TITLE = "Messages of about 200 bytes that two tasks send to a queue, from Parquet files"
+UNIT = "messages a second"
+SYSTEMS = [Pgsluice()]
+REPEATS = 3
+TCP = True  # JDBC knows no Unix socket
+OPTIONS = {"spark_sink_messages": 400_000}
+NOTES: list[str] = []
+QUEUE = "bench"
+TASKS = 2
+JDBC, ALONE, DIRECT, STAGED = "Spark's JDBC sink", "ADBC alone, no Spark", "direct", "staged"
+
+
+def jdbc_jar() -> Path | None:
+    """PostgreSQL's JDBC driver: from PGSLUICE_BENCH_JDBC_JAR, or Debian's, or Maven's; none is left out."""
+    named = os.environ.get("PGSLUICE_BENCH_JDBC_JAR")
+    places = [Path(named)] if named else [Path("/usr/share/java/postgresql.jar")]
+    places += sorted((Path.home() / ".m2").glob("repository/org/postgresql/postgresql/*/*.jar"))
+    return next((place for place in places if place.exists()), None)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One way into the queue; its name is what the table of results calls it."""
+
+    name: str
+
+
+JAR = jdbc_jar()
+QUESTIONS = tuple(map(Question, (*([JDBC] if JAR else []), ALONE, DIRECT, STAGED)))
+GOALS = {DIRECT: Goal(1.35, of=JDBC), STAGED: Goal(1.15, of=JDBC)} if JAR else {}
+CONF = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "2g",
+    **({"spark.jars": str(JAR)} if JAR else {}),
+}
+
+
+def measure(place: Place, question: Question) -> float:
+    """Send all messages once, from the start of the write to its end.
+
+    Returns:
+        Messages a second.
+    """
+    from pgsluice.spark.access import private_file
+    from pgsluice.spark.session import spark_session
+
+    if JAR is None and not NOTES:
+        NOTES.append("Spark's JDBC sink is left out: PostgreSQL's JDBC driver is not installed")
+    spark = spark_session("pgsluice bench", conf=CONF)
+    count = OPTIONS["spark_sink_messages"]
+    folder = Path(tempfile.mkdtemp(prefix="pgsluice-bench-sink-"))
+    url = place.server.url(place.connection.info.dbname)
+    place.connection.execute("select pgmq.create(%s)", [QUEUE])
+    try:
+        spark.range(0, count, 1, TASKS).selectExpr(
+            "to_json(named_struct('n', id, 'customer', id % 1000, 'note', repeat('x', 160))) as message"
+        ).write.parquet(str(folder / "rows"))
+        rows = spark.read.parquet(str(folder / "rows"))
+        if rows.rdd.getNumPartitions() != TASKS:
+            rows = rows.coalesce(TASKS)
+        place.connection.execute("checkpoint")
+        with private_file(url) as dsn_file:
+            send = ways(rows, folder, url, dsn_file)[question.name]
+            begin = time.perf_counter()
+            send()
+            took_s = time.perf_counter() - begin
+        ((sent,),) = place.connection.execute(
+            f"select count(*) from pgmq.q_{QUEUE} where vt <= enqueued_at and message ? 'n'"
+        ).fetchall()
+        if sent != count:
+            raise RuntimeError(f"{sent} messages instead of {count} are ready in the queue")
+        return count / took_s
+    finally:
+        place.connection.execute("select pgmq.drop_queue(%s)", [QUEUE])
+        shutil.rmtree(folder)
+
+
+def ways(rows: DataFrame, folder: Path, url: str, dsn_file: Path) -> dict[str, Callable[[], Any]]:
+    """How to send the rows, by the names of the questions."""
+    ours = rows.write.format("pgsluice").mode("append").option("dsnFile", str(dsn_file))
+    ours = ours.option("queue", QUEUE)
+    return {
+        JDBC: lambda: by_jdbc(rows, url),
+        ALONE: lambda: by_adbc(folder, dsn_file),
+        DIRECT: lambda: ours.option("delivery", "direct").save(),
+        STAGED: lambda: ours.save(),
+    }
+
+
+def by_jdbc(rows: DataFrame, url: str) -> None:
+    """As Spark's guide has it, with the driver's settings that make it fastest."""
+    parts = conninfo.conninfo_to_dict(url)
+    # Ready, as ours are: before the transaction began.
+    ready = rows.selectExpr("current_timestamp() - interval 1 minute as vt", "message")
+    ready.write.format("jdbc").mode("append").options(
+        url=f"jdbc:postgresql://{parts['host']}:{parts['port']}/{parts['dbname']}"
+        "?reWriteBatchedInserts=true&stringtype=unspecified",
+        user=parts["user"],
+        password=parts["password"],
+        driver="org.postgresql.Driver",
+        dbtable=f"pgmq.q_{QUEUE}",
+        batchsize="10000",
+    ).save()
+
+
+def by_adbc(folder: Path, dsn_file: Path) -> None:
+    """The same files through one connection."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    from pgsluice.client.calls import spark_sinks as calls
+    from pgsluice.spark.access import Access, driver_connection, run
+    from pgsluice.spark.arrow_ingest import ingest
+    from pgsluice.spark.sink_rows import as_messages
+
+    access = Access(dsn_file=str(dsn_file))
+    with driver_connection(access) as connection:
+        table, now = run(connection, calls.queue_table(QUEUE), access.conninfo())
+    batches = ds.dataset(folder / "rows").to_batches()
+    schema = pa.schema([pa.field("message", pa.string())])
+    ingest(access, ("pgmq", table), *as_messages(batches, schema, now))

@@ -1,0 +1,54 @@
+"""A program of its own that keeps the current state of pgbench's tables, and can be held at a moment.
+
+    python changes_driver.py LAKE CHECKPOINT MOMENT FOLDER OFFSETS
+
+MOMENT is `after N`: the driver stops for ever after it has applied changes to N tables, before any other, and leaves the
+file FOLDER/held, so that it can be killed there. With `never` it runs until it is killed. OFFSETS is not used.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from pgsluice.spark.changes import apply
+from pgsluice.spark.pipelines.changes import changes
+from pgsluice.spark.session import spark_session
+
+LAKE, CHECKPOINT, MOMENT, FOLDER, _ = sys.argv[1:]
+TABLES = [f"pgbench_{name}" for name in ("accounts", "branches", "history", "tellers")]
+
+
+def main() -> None:
+    merge, applied = apply.merge, 0
+
+    def held_merge(*arguments: Any, **options: Any) -> bool:
+        nonlocal applied
+        done = merge(*arguments, **options)
+        applied += 1
+        if f"after {applied}" == MOMENT:
+            Path(FOLDER, "held").touch()
+            threading.Event().wait()
+        return done
+
+    apply.merge = held_merge  # type: ignore[assignment]
+    # See FAST_JVM in conftest.py.
+    conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    stream = changes(
+        "log",
+        LAKE,
+        CHECKPOINT,
+        snapshots=TABLES,
+        trigger_s=0.1,
+        max_rows_per_trigger=20_000,
+        spark=spark_session("pgsluice driver", conf=conf),
+    )
+    stream.await_ready()
+    Path(FOLDER, "ready").touch()
+    stream.drain()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""pgbench runs while its tables are captured, and who keeps their current state dies: it ends as PostgreSQL has them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from conftest import Database
+from pgsluice.errors import SluiceError
+from pgsluice.spark.changes import apply
+from pgsluice.spark.changes.current import table_folder
+from pgsluice.spark.java import find_java
+from pgsluice.spark.pipelines.changes import changes
+from pgsluice.verify import verify_current
+from spark.conftest import LOG
+from spark.lake_reading import lake_table
+from spark.test_crash import committed_micro_batches, driver, more_micro_batches
+from support import value, wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROGRAM = Path(__file__).with_name("changes_driver.py")
+TABLES = [f"pgbench_{name}" for name in ("accounts", "branches", "history", "tellers")]
+
+
+@pytest.fixture
+def bench(log: psycopg.Connection, database_18: Database) -> psycopg.Connection:
+    """pgbench's four tables with rows, captured; one of them has no key."""
+    pgbench(database_18, "-i", "-q", "-I", "dtgp")
+    log.execute("delete from pgbench_accounts where aid > 3000")
+    for table in TABLES:
+        log.execute("select sluice.capture(%s, %s)", (table, LOG))
+    return log
+
+
+def pgbench(database: Database, *arguments: str) -> None:
+    subprocess.run(command(database, *arguments), check=True, timeout=120, capture_output=True)
+
+
+def command(database: Database, *arguments: str) -> list[str]:
+    return [str(database.server.bin_dir / "pgbench"), *arguments, database.url]
+
+
+@contextmanager
+def running_pgbench(database: Database) -> Iterator[subprocess.Popen]:
+    """Transactions without end. It empties pgbench_history first."""
+    script = Path(__file__).with_name("pgbench.sql")
+    arguments = ["-c", "2", "-T", "3600", "-R", "200", "-f", str(script)]
+    with subprocess.Popen(
+        command(database, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield process
+            assert process.poll() is None, "pgbench ended"
+        finally:
+            process.terminate()
+
+
+def assert_equal(database: Database, lake: Path) -> None:
+    for table in TABLES:
+        folder = table_folder(lake / "current", f"public.{table}")
+        report = verify_current(f"public.{table}", folder, dsn=database.url)
+        assert report.equal, str(report)
+
+
+class Died(SluiceError):
+    pass
+
+
+def test_a_micro_batch_that_died_between_two_tables_is_applied_once_to_each(
+    spark: SparkSession,
+    bench: psycopg.Connection,
+    database_18: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    lake, checkpoint = tmp_path / "lake", tmp_path / "checkpoint"
+    merge = apply.merge
+
+    def run() -> None:
+        changes(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
+
+    def dying_after(count: int) -> None:
+        applied = 0
+
+        def merge_or_die(*arguments, **options):
+            nonlocal applied
+            if applied == count:
+                raise Died("after a table, before the next one")
+            applied += 1
+            return merge(*arguments, **options)
+
+        monkeypatch.setattr(apply, "merge", merge_or_die)
+        with pytest.raises(SluiceError, match="before the next one"):
+            run()
+        monkeypatch.setattr(apply, "merge", merge)
+
+    for table in TABLES:
+        bench.execute(
+            "select sluice.capture_snapshot(%s::regclass, %s, null, 1000000)", (table, LOG)
+        )
+    pgbench(database_18, "-c", "2", "-t", "50", "-f", str(PROGRAM.with_name("pgbench.sql")))
+
+    dying_after(2)  # at the very first micro-batch
+    run()
+    pgbench(database_18, "-n", "-c", "2", "-t", "50", "-f", str(PROGRAM.with_name("pgbench.sql")))
+    bench.execute("delete from pgbench_history where bid = 1 and delta > 0")
+    dying_after(3)
+    run()
+
+    assert_equal(database_18, lake)
+    in_log = value(bench, "select count(*) from pgq.event_1")
+    assert lake_table(lake / "events").num_rows == in_log
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_killed_while_pgbench_runs_every_table_ends_as_postgresql_has_it(
+    spark: SparkSession,
+    bench: psycopg.Connection,
+    database_18: Database,
+    tmp_path: Path,
+    home: Path,
+):
+    bench.execute(
+        "update pgq.queue set queue_ticker_max_count = 50, queue_ticker_max_lag = '100 milliseconds'"
+    )
+    java = find_java(environ={"PATH": os.environ["PATH"], "PGSLUICE_HOME": str(home)}).home
+    lake, checkpoint = tmp_path / "lake", tmp_path / "checkpoint"
+
+    with running_pgbench(database_18):
+        # Between two tables, at the very first micro-batch, with snapshots under way.
+        with driver(database_18, tmp_path, "after 1", java, "ticks", PROGRAM) as run:
+            run.wait_for("held")
+        assert committed_micro_batches(tmp_path) == 0
+
+        # Wherever it is.
+        with driver(database_18, tmp_path, "never", java, "ticks", PROGRAM) as run:
+            run.wait_for("ready")
+            more_micro_batches(run, tmp_path)
+        before = committed_micro_batches(tmp_path)
+        history = value(bench, "select count(*) from pgbench_history")
+        wait_until(
+            lambda: value(bench, "select count(*) from pgbench_history") > history + 100,
+            "more transactions",
+            60,
+        )
+
+    stream = changes(
+        LOG, lake, checkpoint, dsn=database_18.url, once=True, snapshots=TABLES, spark=spark
+    )
+    assert before >= 2
+    assert stream.progress().rows > 0
+    assert_equal(database_18, lake)
+    in_log = value(bench, "select count(*) from pgq.event_1")
+    assert lake_table(lake / "events").num_rows == in_log

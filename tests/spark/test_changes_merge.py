@@ -1,0 +1,138 @@
+"""Changes applied by the driver to a current state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pgsluice.errors import SluiceError
+from pgsluice.spark.changes.collapse import collapse
+from pgsluice.spark.changes.current import CurrentTable, names_in, table_folder
+from pgsluice.spark.changes.envelope import Change, Row
+from pgsluice.spark.changes.merge import forget_deleted, merge
+from spark.changing import KINDS, NAME, live
+
+
+def change(op: str, seq: int, row: Row | None = None, *, key: str = "id") -> Change:
+    before, after = (row, None) if op == "d" else (None, row)
+    return Change(NAME, (key,) if key and op != "t" else (), seq, seq, op, before, after)
+
+
+def apply(table: CurrentTable, *changes: Change, version: int) -> bool:
+    return merge(table, collapse(changes, table.kinds), app_id="a", version=version)
+
+
+def contents(table: CurrentTable) -> list[tuple]:
+    return live(table.again().delta.to_pyarrow_table())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> CurrentTable:
+    return CurrentTable.create(tmp_path, NAME, ("id",), KINDS)
+
+
+def test_a_batch_is_applied_once(table: CurrentTable):
+    assert apply(table, change("c", 1, {"id": 1, "name": "a"}), version=0)
+    assert not apply(table.again(), change("c", 2, {"id": 2, "name": "b"}), version=0)
+
+    assert contents(table) == [(1, "a", None)]
+
+
+def test_somebody_who_was_thought_dead_changes_nothing(table: CurrentTable):
+    late = table.again()
+    apply(table, change("c", 1, {"id": 1, "name": "a"}), version=0)
+
+    assert not apply(late, change("c", 1, {"id": 1, "name": "a"}), version=0)
+    assert contents(table) == [(1, "a", None)]
+
+
+def test_a_commit_of_somebody_else_meanwhile_is_no_harm(table: CurrentTable):
+    apply(table, change("c", 1, {"id": 1, "name": "a"}), version=0)
+    stale = table.again()
+    table.again().delta.delete("id = 1")
+
+    assert apply(stale, change("u", 2, {"id": 1, "name": "b"}), version=1)
+    assert contents(table) == [(1, "b", None)]
+
+
+def test_what_comes_after_a_truncate_and_was_before_it_is_nothing(table: CurrentTable):
+    apply(table, change("t", 5), version=0)  # of an empty table: there is nothing to remove
+    apply(table.again(), change("c", 4, {"id": 4, "name": "old"}), version=1)
+    apply(table.again(), change("c", 6, {"id": 6, "name": "new"}), version=2)
+
+    assert contents(table) == [(6, "new", None)]
+
+
+def test_traces_of_deleted_rows_go_when_they_are_old(table: CurrentTable):
+    apply(table, change("d", 1, {"id": 1}), change("c", 2, {"id": 2, "name": "b"}), version=0)
+
+    forget_deleted(table.again(), kept_h=24 * 365 * 100)
+    kept = table.again().delta.to_pyarrow_table()["id"].to_pylist()
+    forget_deleted(table.again(), kept_h=1)
+
+    assert sorted(kept) == [1, 2]
+    assert table.again().delta.to_pyarrow_table()["id"].to_pylist() == [2]
+
+
+def test_columns_are_added_and_null_in_older_rows(table: CurrentTable):
+    apply(table, change("c", 1, {"id": 1, "name": "a"}), version=0)
+
+    table.again().add_columns({"price": pa.decimal128(10, 2), "at": pa.timestamp("us")})
+    row: Row = {"id": 2, "name": "b", "price": "1.5", "at": "2026-01-01T00:00:00"}
+    apply(table.again(), change("c", 2, row), version=1)
+
+    prices = table.again().delta.to_pyarrow_table().sort_by("id")["price"].to_pylist()
+    assert [price and str(price) for price in prices] == [None, "1.50"]
+
+
+def test_odd_names_are_names_like_others(tmp_path: Path):
+    name = 'Odd/Schema.tá"ble'
+    kinds = {'I"d': pa.int64(), "Größe": pa.string()}
+    table = CurrentTable.create(tmp_path, name, ('I"d',), kinds)
+    changes = [
+        Change(name, ('I"d',), seq, seq, "c", None, {'I"d': 1, "Größe": text})
+        for seq, text in ((1, "a"), (2, "b"))
+    ]
+    for version, one in enumerate(changes):
+        merge(table.again(), collapse([one], kinds), app_id="a", version=version)
+
+    found = CurrentTable.open(tmp_path, name)
+
+    assert found is not None
+    assert found.delta.to_pyarrow_table()["Größe"].to_pylist() == ["b"]
+    assert names_in(tmp_path) == [name]
+    assert table_folder(tmp_path, name).parent == tmp_path
+    assert table_folder(tmp_path, "public.account").name == "public.account"
+
+
+def test_of_equal_rows_a_delete_takes_away_one(tmp_path: Path):
+    table = CurrentTable.create(tmp_path, NAME, (), KINDS)
+    equal = [change("c", seq, {"id": 1, "name": "a"}, key="") for seq in (1, 2, 3)]
+    apply(table, *equal, change("c", 4, {"id": 2, "name": "b"}, key=""), version=0)
+
+    gone = change("d", 5, {"id": 1, "name": "a", "extra": None}, key="")
+    apply(table.again(), gone, version=1)
+
+    assert contents(table) == [(1, "a", None), (1, "a", None), (2, "b", None)]
+
+
+def test_a_snapshot_of_a_table_without_a_key_is_the_table(tmp_path: Path):
+    table = CurrentTable.create(tmp_path, NAME, (), KINDS)
+    apply(table, change("c", 1, {"id": 1, "name": "captured"}, key=""), version=0)
+    snapshot = [
+        Change(NAME, (), seq, seq, "r", None, {"id": number, "name": "captured"}, txid=7)
+        for seq, number in ((2, 0), (3, 1))
+    ]
+
+    apply(table.again(), *snapshot, version=1)
+
+    assert contents(table) == [(0, "captured", None), (1, "captured", None)]
+
+
+def test_another_key_is_refused(table: CurrentTable):
+    with pytest.raises(
+        SluiceError, match=r"was \(id\) and is \(name\).* begin again with another lake"
+    ):
+        table.require_key(("name",))

@@ -1,0 +1,261 @@
+"""A cluster of a master and two workers, and two servers as shards: each process has an environment and folders of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import psycopg
+import pyspark
+import pytest
+
+import support_processes
+from conftest import TEMPLATE, Database, Servers
+from pgsluice.spark.java import find_java
+from spark.conftest import LOG
+from spark.lake_reading import has_rows, lake_table
+from spark.writing import Writers
+from support import wait_until
+
+DEADLINE_S = 300.0
+SPARK_HOME = Path(pyspark.__file__).parent
+SOURCES = Path(__file__).parents[2] / "src"
+CORES = 1
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+CONF = f"""
+spark.driver.host 127.0.0.1
+spark.driver.bindAddress 127.0.0.1
+spark.driver.defaultJavaOptions {JVM}
+spark.executor.defaultJavaOptions {JVM}
+spark.executor.cores {CORES}
+spark.executor.memory 512m
+"""
+
+
+class Machine:
+    """A process as on a machine of its own: with its home, its temporary folder, and the secrets that are there."""
+
+    def __init__(
+        self, name: str, folder: Path, shards: dict[str, Database], java_home: Path
+    ) -> None:
+        self.name = name
+        self.folder = folder / name
+        self.log = self.folder / "log"
+        for place in ("tmp", "work"):
+            (self.folder / place).mkdir(parents=True)
+        urls = {shard: self._url(database) for shard, database in shards.items()}
+        secret = self.folder / "us.dsn"
+        secret.touch(0o600)
+        secret.write_text(urls["us"])
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "JAVA_HOME": str(java_home),
+            "HOME": str(self.folder),
+            "TMPDIR": str(self.folder / "tmp"),
+            "SPARK_LOCAL_DIRS": str(self.folder / "tmp"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "PYTHONPATH": str(SOURCES),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_CONF_DIR": str(self.folder),
+            "EU_DSN": urls["eu"],
+        }
+
+    def _url(self, database: Database) -> str:
+        mark = "&" if "?" in database.url else "?"
+        return f"{database.url}{mark}application_name={self.name}"
+
+    @contextmanager
+    def running(self, *command: str) -> Iterator[subprocess.Popen]:
+        with self.log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=self.environ,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            self.end(process)
+
+    def end(self, process: subprocess.Popen) -> None:
+        """Kill it, and all that it has started."""
+        for pid in self.processes(process):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait(DEADLINE_S)
+
+    def processes(self, process: subprocess.Popen, name: bytes = b"") -> list[int]:
+        """The processes of its session whose command has a name in it."""
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+                command = stat.with_name("cmdline").read_bytes()
+                if int(session) == process.pid and state != "Z" and name in command:
+                    found.append(int(stat.parent.name))
+        return found
+
+    def said(self, pattern: str) -> str:
+        """Wait until it has written this into its log."""
+
+        def match() -> re.Match[str] | None:
+            return re.search(pattern, self.log.read_text())
+
+        wait_until(lambda: match() is not None, f"{pattern} in the log of {self.name}", DEADLINE_S)
+        found = match()
+        assert found is not None
+        return found[1]
+
+
+class Connections:
+    """The most connections at the same time, by shard and by whose they are."""
+
+    def __init__(self, shards: dict[str, Database]) -> None:
+        self.most: Counter[tuple[str, str]] = Counter()
+        self._shards = shards
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            self._thread.join(30)
+
+    def _look(self) -> None:
+        with ExitStack() as stack:
+            sessions = {
+                name: stack.enter_context(database.connect())
+                for name, database in self._shards.items()
+            }
+            while not self._stop.wait(0.1):
+                for shard, session in sessions.items():
+                    for who, count in session.execute(
+                        "select application_name, count(*)::int from pg_stat_activity "
+                        "where application_name ~ '^(driver|worker)' group by 1"
+                    ):
+                        self.most[shard, who] = max(count, self.most[shard, who])
+
+
+@pytest.fixture
+def shards(servers: Servers) -> dict[str, Database]:
+    """Two servers that are reached by TCP with a password; a log on each, and a queue on one."""
+    found = {}
+    for name in ("eu", "us"):
+        server = servers.get("18", f"shard-{name}", tcp=True)
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(f"create database {name} template {TEMPLATE}")
+        found[name] = Database(server, name)
+        with found[name].connect() as connection:
+            connection.execute("select pgq.create_queue(%s)", (LOG,))
+            connection.execute("select pgmq.create('orders')")
+    return found
+
+
+def events_of(database: Database) -> list[str]:
+    with database.connect() as connection:
+        return sorted(data for (data,) in connection.execute("select ev_data from pgq.event_1"))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+def test_two_workers_read_two_shards_as_one_stream(
+    shards: dict[str, Database], tmp_path: Path, home: Path
+):
+    java_home = find_java(environ={"PATH": os.environ["PATH"], "PGSLUICE_HOME": str(home)}).home
+    master, one, two, driver = (
+        Machine(name, tmp_path, shards, java_home)
+        for name in ("master", "worker-1", "worker-2", "driver")
+    )
+    for example in ("shards.py", "fill.py"):
+        support_processes.write_example("on-a-cluster", example, driver.folder)
+    (driver.folder / "spark-defaults.conf").write_text(CONF)
+    # The one place that all share, as a network file system is.
+    lake = tmp_path / "lake"
+    program = str(SPARK_HOME / "bin" / "spark-class")
+    deploy = "org.apache.spark.deploy"
+    writers = {name: Writers(database, count=2, seed=3) for name, database in shards.items()}
+    connections = Connections(shards)
+
+    def rows() -> Counter[str]:
+        if not (lake / "_delta_log").exists() or not has_rows(lake):
+            return Counter()
+        return Counter(lake_table(lake).column("shard").to_pylist())
+
+    with ExitStack() as stack:
+        stack.enter_context(
+            master.running(
+                program, f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
+            )
+        )  # fmt: skip
+        url = master.said(r"Starting Spark master at (spark://\S+)")
+        workers = [
+            stack.enter_context(
+                worker.running(
+                    program, f"{deploy}.worker.Worker", url, "--host", "127.0.0.1", "--webui-port", "0",
+                    "--cores", str(CORES), "--memory", "600m", "--work-dir", str(worker.folder / "work"),
+                )
+            )
+            for worker in (one, two)
+        ]  # fmt: skip
+        for worker in (one, two):
+            worker.said(r"(Successfully registered with master)")
+        stack.enter_context(connections.watched())
+        for writing in writers.values():
+            stack.enter_context(writing.running())
+        running = stack.enter_context(
+            driver.running(
+                sys.executable, "shards.py", url, LOG, str(lake), str(driver.folder / "checkpoint")
+            )
+        )
+
+        def arrived(count: int) -> bool:
+            assert running.poll() is None, driver.log.read_text()[-4000:]
+            return all(rows()[shard] >= count for shard in shards)
+
+        wait_until(lambda: arrived(100), "rows of both shards", DEADLINE_S)
+        # One executor dies, with its Python processes; the master has it started again.
+        victims = one.processes(workers[0], b"CoarseGrainedExecutorBackend")
+        assert victims
+        os.kill(victims[0], signal.SIGKILL)
+        enough = max(rows().values()) + 100
+        wait_until(lambda: arrived(enough), "rows after an executor died", DEADLINE_S)
+        for writing in writers.values():
+            writing.stop()
+        in_logs = {name: events_of(database) for name, database in shards.items()}
+        wait_until(
+            lambda: arrived(0) and rows() == {name: len(data) for name, data in in_logs.items()},
+            "the last rows",
+            DEADLINE_S,
+        )
+        driver.end(running)
+        with driver.running(sys.executable, "fill.py", url, "orders") as filling:
+            assert filling.wait(DEADLINE_S) == 0, driver.log.read_text()[-4000:]
+            assert re.search(r"Row\(.*=1000, .*=499500.0\)", driver.log.read_text())
+
+    table = lake_table(lake).select(["shard", "ev_data"]).to_pylist()
+    for name, in_log in in_logs.items():
+        assert in_log == sorted(writers[name].committed)
+        assert sorted(row["ev_data"] for row in table if row["shard"] == name) == in_log
+
+    # Each process found the secrets of its own machine, and none keeps more connections than its tasks need: in each
+    # core one process reads and another writes, and Spark may let them change places.
+    seen = {who for _, who in connections.most}
+    assert seen == {"driver", "worker-1", "worker-2"}
+    for (shard, who), most in connections.most.items():
+        assert most <= 2 * CORES if who != "driver" else 3, (shard, who, most)
