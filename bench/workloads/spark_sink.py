@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import time
@@ -11,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from psycopg import conninfo
-
+from bench import jdbc
 from bench.goal import Goal
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
@@ -32,14 +30,6 @@ TASKS = 2
 JDBC, ALONE, DIRECT, STAGED = "Spark's JDBC sink", "ADBC alone, no Spark", "direct", "staged"
 
 
-def jdbc_jar() -> Path | None:
-    """PostgreSQL's JDBC driver: from PGSLUICE_BENCH_JDBC_JAR, or Debian's, or Maven's; none is left out."""
-    named = os.environ.get("PGSLUICE_BENCH_JDBC_JAR")
-    places = [Path(named)] if named else [Path("/usr/share/java/postgresql.jar")]
-    places += sorted((Path.home() / ".m2").glob("repository/org/postgresql/postgresql/*/*.jar"))
-    return next((place for place in places if place.exists()), None)
-
-
 @dataclass(frozen=True)
 class Question:
     """One way into the queue; its name is what the table of results calls it."""
@@ -47,14 +37,9 @@ class Question:
     name: str
 
 
-JAR = jdbc_jar()
+JAR = jdbc.jar()
 QUESTIONS = tuple(map(Question, (*([JDBC] if JAR else []), ALONE, DIRECT, STAGED)))
 GOALS = {DIRECT: Goal(1.35, of=JDBC), STAGED: Goal(1.15, of=JDBC)} if JAR else {}
-CONF = {
-    "spark.ui.enabled": "false",
-    "spark.driver.memory": "2g",
-    **({"spark.jars": str(JAR)} if JAR else {}),
-}
 
 
 def measure(place: Place, question: Question) -> float:
@@ -64,11 +49,10 @@ def measure(place: Place, question: Question) -> float:
         Messages a second.
     """
     from pgsluice.spark.access import private_file
-    from pgsluice.spark.session import spark_session
 
     if JAR is None and not NOTES:
         NOTES.append("Spark's JDBC sink is left out: PostgreSQL's JDBC driver is not installed")
-    spark = spark_session("pgsluice bench", conf=CONF)
+    spark = jdbc.session()
     count = OPTIONS["spark_sink_messages"]
     folder = Path(tempfile.mkdtemp(prefix="pgsluice-bench-sink-"))
     url = place.server.url(place.connection.info.dbname)
@@ -111,15 +95,10 @@ def ways(rows: DataFrame, folder: Path, url: str, dsn_file: Path) -> dict[str, C
 
 def by_jdbc(rows: DataFrame, url: str) -> None:
     """As Spark's guide has it, with the driver's settings that make it fastest."""
-    parts = conninfo.conninfo_to_dict(url)
     # Ready, as ours are: before the transaction began.
     ready = rows.selectExpr("current_timestamp() - interval 1 minute as vt", "message")
     ready.write.format("jdbc").mode("append").options(
-        url=f"jdbc:postgresql://{parts['host']}:{parts['port']}/{parts['dbname']}"
-        "?reWriteBatchedInserts=true&stringtype=unspecified",
-        user=parts["user"],
-        password=parts["password"],
-        driver="org.postgresql.Driver",
+        **jdbc.options(url, reWriteBatchedInserts="true", stringtype="unspecified"),
         dbtable=f"pgmq.q_{QUEUE}",
         batchsize="10000",
     ).save()

@@ -332,7 +332,10 @@ def test_killed_while_preparing_and_in_the_load_it_goes_on_and_finds_what_was_do
     failed = [line for line in after.stdout.splitlines() if "✗" in line]
     expected = (CHECKS["balances"], CHECKS["sums"], VERIFIED["current"])
     assert len(failed) == len(expected), after.stdout
-    assert all(words in line for words, line in zip(expected, failed, strict=True)), after.stdout
+    # A long one goes on in the next line.
+    assert all(words[:40] in line for words, line in zip(expected, failed, strict=True)), (
+        after.stdout
+    )
     assert "Not reconciled" in after.stdout
     assert '"aid": 17' in after.stdout
     assert "123456789" in after.stdout

@@ -93,6 +93,6 @@ def test_every_make_target_and_every_extra_that_is_named_exists():
 
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     extras = set(re.findall(r"pgsluice\[(\w+)\]", README))
-    assert extras == {"embedded", "spark", "taskiq", "celery", "all"}
+    assert extras == {"embedded", "spark", "iceberg", "taskiq", "celery", "all"}
     for extra in extras:
         assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra

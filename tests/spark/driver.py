@@ -68,10 +68,10 @@ def main() -> None:
         # A task that fails is tried again, as on a cluster.
         spark=spark_session("pgsluice driver", master="local[2,4]", conf=conf),
     )
-    stream.await_ready()
+    stream.await_ready(deadline_s=300)
     Path(FOLDER, "ready").touch()
     if WHEN == "between":
-        wait_until(lambda: is_between(stream), "the driver to be between micro-batches", 120)
+        wait_until(lambda: is_between(stream), "the driver to be between micro-batches", 300)
         Path(FOLDER, "held").touch()
     stream.drain()
 

@@ -46,9 +46,7 @@ TEXTS = [
 @pytest.fixture(autouse=True)
 def no_idle_connections() -> Iterator[None]:
     yield
-    for connection in arrow_adbc._idle.values():
-        connection.close()
-    arrow_adbc._idle.clear()
+    arrow_adbc.close_idle()
 
 
 def read(database: Database, reader: str, query: str, schema: pa.Schema, **options) -> pa.Table:

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import (
     GreaterThan,
     GreaterThanOrEqual,
     In,
+    InputPartition,
     IsNotNull,
     IsNull,
     LessThan,
@@ -28,7 +29,7 @@ from pyspark.sql.types import StructType
 
 from conftest import Database
 from pgsluice.client import WorkQueue
-from pgsluice.errors import ConfigurationError, LogStateError
+from pgsluice.errors import ConfigurationError, LogStateError, QueueNotFoundError
 from pgsluice.spark import arrow_adbc, batch
 from pgsluice.spark.batch import DEAD_LETTER_SCHEMA, QUEUE_SCHEMA, schema_of
 from pgsluice.spark.schemas import struct
@@ -42,9 +43,7 @@ FILTERED = {"reader": "rows", "pushdown": "true"}
 @pytest.fixture(autouse=True)
 def no_idle_connections() -> Iterator[None]:
     yield
-    for connection in arrow_adbc._idle.values():
-        connection.close()
-    arrow_adbc._idle.clear()
+    arrow_adbc.close_idle()
 
 
 def table_of(
@@ -292,6 +291,34 @@ def test_only_with_pushdown_a_reader_takes_filters(database_18: Database):
 def test_bad_options_are_named(options: dict[str, str], message: str):
     with pytest.raises(Exception, match=message):
         batch.reader(options, schema_of(options))
+
+
+def test_a_schema_of_the_callers_is_all_that_is_read(db: psycopg.Connection, database_18: Database):
+    WorkQueue(db).create("q")
+    WorkQueue(db).send("q", {"n": 1})
+    options = {"dsn": database_18.url, "queue": "q"}
+
+    rows = table_of(options, struct(message="string", msg_id="integer"))
+
+    assert rows.to_pylist() == [{"message": '{"n": 1}', "msg_id": 1}]
+    assert rows.schema.field("msg_id").type == pa.int32()
+
+
+def test_where_nothing_is_spark_reads_a_partition_of_its_own(
+    db: psycopg.Connection, database_18: Database
+):
+    WorkQueue(db).create("q")
+    reader = batch.reader({"dsn": database_18.url, "queue": "q"}, QUEUE_SCHEMA)
+
+    assert reader.partitions() == []
+    assert list(reader.read(InputPartition(None))) == []
+
+
+def test_an_unknown_queue_is_named(database_18: Database):
+    reader = batch.reader({"dsn": database_18.url, "queue": "none"}, QUEUE_SCHEMA)
+
+    with pytest.raises(QueueNotFoundError, match="queue 'none' does not exist"):
+        reader.partitions()
 
 
 def test_a_column_that_is_not_there_is_named():

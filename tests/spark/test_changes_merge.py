@@ -87,6 +87,18 @@ def test_columns_are_added_and_null_in_older_rows(table: CurrentTable):
     assert [price and str(price) for price in prices] == [None, "1.50"]
 
 
+def test_a_table_that_never_took_a_change_may_still_become_another(tmp_path: Path):
+    for kind in (pa.date32(), pa.int64(), pa.string()):
+        assert CurrentTable.open(tmp_path, NAME) is None
+        table = CurrentTable.create(tmp_path, NAME, ("id",), {"id": pa.int64(), "due": kind})
+
+    apply(table, change("c", 1, {"id": 1, "due": "infinity"}), version=0)
+
+    found = CurrentTable.open(tmp_path, NAME)
+    assert found is not None
+    assert found.kinds["due"] == pa.string()
+
+
 def test_odd_names_are_names_like_others(tmp_path: Path):
     name = 'Odd/Schema.tá"ble'
     kinds = {'I"d': pa.int64(), "Größe": pa.string()}

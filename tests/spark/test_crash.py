@@ -162,7 +162,7 @@ FULL = [
         pytest.param(FULL, "snapshots", None, id="full-snapshots", marks=pytest.mark.long),
         pytest.param(FULL, "ticks", None, id="full-ticks", marks=pytest.mark.long),
         pytest.param(
-            FULL, "ticks", "iceberg:lake/logs.log", id="full-iceberg", marks=pytest.mark.long
+            FULL[:3], "ticks", "iceberg:lake/logs.log", id="full-iceberg", marks=pytest.mark.long
         ),
     ],
 )

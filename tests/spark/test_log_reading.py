@@ -247,6 +247,28 @@ def test_a_stream_stops_at_a_loss_or_goes_on_from_what_is_kept(
     assert lenient.latestOffset(end, ALL) == end
 
 
+def test_what_was_read_before_a_loss_does_not_come_again(
+    log: psycopg.Connection, database_18: Database, make: Make
+):
+    reader = make(offsets="snapshots", failOnDataLoss="false")
+    start = reader.initialOffset()
+    with database_18.connect(autocommit=False) as late:
+        insert(late, "late")
+        insert(log, "lost")
+        tick(log)  # does not see the first one
+        late.commit()
+    # The lower transaction comes first: a step that ends between the two sees it, and not what the tick sees.
+    place = reader.latestOffset(start, ReadMaxRows(1))
+    assert read(reader, start, place) == ["late"]
+    log.execute("delete from pgq.tick where tick_id = 1")
+    insert(log, "kept")
+
+    end = reader.latestOffset(place, ALL)
+
+    assert read(reader, place, end) == ["kept"]
+    assert reader.latestOffset(end, ALL) == end
+
+
 @KINDS
 def test_a_cluster_that_was_replaced_is_another_log(
     log: psycopg.Connection, other: Database, make: Make, kind: str

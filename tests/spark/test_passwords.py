@@ -22,7 +22,6 @@ from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import ConnectionFailedError
 from pgsluice.spark.pipelines.archive import archive
 from pgsluice.spark.pipelines.events import events
-from pgsluice.spark.shared_snapshot import shared_snapshot
 from spark.conftest import LOG
 from spark.lake_reading import lake_column
 from spark.writing import insert
@@ -127,10 +126,6 @@ def test_a_password_never_reaches_spark(
     assert rows.where("msg_id > 0").count() == 1
     rows.explain("extended")
     assert reading.options(log=LOG, queue="").load().count() == 1
-    with shared_snapshot(dsn) as snapshot:
-        assert (
-            spark.read.format("pgsluice").options(**snapshot.options, queue="q").load().count() == 1
-        )
     writing = rows.select("message").write.format("pgsluice").mode("append")
     writing.options(dsnFile=str(secret_file), queue="q").save()
 

@@ -20,6 +20,7 @@ from pgsluice.errors import (
     PayloadError,
     QueueNotFoundError,
     ServerError,
+    SluiceError,
 )
 from pgsluice.spark import sink_rows
 from pgsluice.spark.schemas import struct
@@ -156,6 +157,7 @@ def test_a_server_that_does_not_come_back_is_said_without_the_password(database_
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SINK_DSN", "postgresql://u:opensesame@127.0.0.1:1/x")
         patch.setattr(sink_rows, "_COMMIT_DEADLINE_S", 0.3)
+        patch.setattr(sink_rows, "_ASK_DEADLINE_S", 0.3)
         with pytest.raises(ConnectionFailedError) as caught:
             commit(to, "s", 0, [RowsWritten(0, 1, carried=b"")])
         with pytest.raises(ConnectionFailedError) as from_task:
@@ -328,3 +330,39 @@ def sink_rows_ingest_forget() -> None:
 def test_rows_that_have_no_place_are_refused_before_anything_runs(columns, options, message):
     with pytest.raises(ConfigurationError, match=message):
         Target.of(options, struct(**columns))
+
+
+@pytest.mark.parametrize("deliver", [stage, send])
+def test_a_value_that_has_no_place_is_named(orders, database_18, monkeypatch, deliver):
+    monkeypatch.setattr(sink_rows, "CARRIED_BYTES_MAX", 0)
+    to = target(database_18, struct(message="string", delay="long"))
+    given = batches(["1"] * 150, [0] * 149 + [1 << 40], names=("message", "delay"))
+
+    with pytest.raises(SluiceError, match="column 'delay' cannot be"):
+        deliver(to, given) if deliver is send else deliver(to, "s", 0, given, part=0)
+
+    assert rows(orders, "select * from pgmq.q_orders") == []
+
+
+def test_a_connection_that_is_lost_while_rows_are_on_their_way_is_said_without_the_dsn(
+    orders, database_18, monkeypatch
+):
+    monkeypatch.setattr(sink_rows, "CARRIED_BYTES_MAX", 0)
+
+    def ending() -> Iterator[pa.RecordBatch]:
+        yield next(batches(["1"]))
+        yield next(batches(["2"]))
+        orders.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        for _ in range(1000):
+            yield next(batches([f'"{"x" * 1000}"'] * 100))
+
+    with pytest.raises(ConnectionFailedError) as caught:
+        stage(target(database_18), "s", 0, ending(), part=0)
+    assert database_18.url not in f"{caught.value!r}{caught.value.__cause__!r}"
+    # A task that runs again has a connection.
+    told = stage(target(database_18), "s", 0, batches(numbers(0, 10)), part=0)
+    commit(target(database_18), "s", 0, [told])
+    assert sent(orders) == list(range(10))

@@ -178,11 +178,14 @@ def test_a_stream_that_hangs_is_left_after_a_while(caplog: pytest.LogCaptureFixt
             leave.wait(DEADLINE_S)
             return super().stop()
 
-    leave = threading.Event()
-    stream = Hanging()
-    pace = Pace(poll_s=0.01, stop_s=0.1)
-    running = Background(Task("hangs", lambda _stop, _tell: stream), pace=pace)
+    started, leave = threading.Event(), threading.Event()
 
+    def start(_stop: threading.Event, _tell: Tell) -> FakeStream:
+        started.set()
+        return Hanging()
+
+    running = Background(Task("hangs", start), pace=Pace(poll_s=0.01, stop_s=0.1))
+    assert started.wait(DEADLINE_S)
     running.join(stop=True)
     leave.set()
 

@@ -28,8 +28,8 @@ _lake = click.argument("lake", metavar="LAKE")
 def lake() -> None:
     """Compact, vacuum and show tables of the lake.
 
-    LAKE is the folder of a Delta table. Pipelines may write into it and others read it meanwhile. Needs
-    pip install 'pgsluice[spark]', and no Java.
+    LAKE is the folder of a Delta table, or iceberg:CATALOGUE/NAMESPACE.TABLE. Pipelines may write into it and
+    others read it meanwhile. Needs pip install 'pgsluice[spark]', and no Java.
 
     Exit code 0: done; 2: the command line cannot be understood; 3: an error.
     """

@@ -92,6 +92,7 @@ class Engine:
         self._stop = threading.Event()
         self._threads: list[Future[Any]] = []
         self._stack = ExitStack()
+        self._streaming = ExitStack()
 
     def __enter__(self) -> Self:
         self._executor = ThreadPoolExecutor(WORKERS + 1, thread_name_prefix="demo")
@@ -125,8 +126,9 @@ class Engine:
             )
         )
         self._stack.callback(self._end_threads)
+        self._stack.callback(self._streaming.close)
         self._stream = self._spark_thread.submit(self._start_stream).result()
-        self._stack.callback(self._stream.stop)
+        self._streaming.callback(self._stream.stop)
         # The first micro-batch holds the rows loaded at the start and pays for Spark's warming up: what is
         # measured afterwards is the flow.
         self._stream.await_ready(deadline_s=_READY_DEADLINE_S)
@@ -173,9 +175,10 @@ class Engine:
             elif time.monotonic() - moved_at > _STALL_S:
                 return
 
-    def catch_up(self) -> None:
-        """Wait until the current state has what the events have: it is written after them."""
+    def end_stream(self) -> None:
+        """Wait until the current state has what the events have, as it is written after them; then end the stream."""
         self._stream.catch_up(deadline_s=_READY_DEADLINE_S)
+        self._streaming.close()
 
     def archive(self) -> None:
         """Copy the archived messages into the lake."""

@@ -270,7 +270,7 @@ class _Demo:
         with self._timed("drain"):
             for now in engine.drain(db):
                 show(now)
-            engine.catch_up()
+            engine.end_stream()
         working.done()
         lake.done()
 

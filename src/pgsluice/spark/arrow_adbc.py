@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,6 +25,13 @@ _NOT_SUPPORTED = "0A000"
 # One connection for each worker process and database: ADBC reads the catalog of types when it connects,
 # which costs 30 ms, more than a small micro-batch. Spark uses a worker again for many tasks.
 _idle: dict[str, Any] = {}
+
+
+@atexit.register
+def close_idle() -> None:
+    """Close what is kept for later; at the end of the process the driver's own library may be gone before them."""
+    while _idle:
+        _idle.popitem()[1].close()
 
 
 def read(access: Access, query: str, prepare: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -275,7 +275,7 @@ class LogShard:
         text, txid = self._call(calls.log_cut(name, str(begin.snapshot), max_events, last))
         if txid is None:
             return begin
-        return Offset(begin.log, None, Snapshot.parse(text).cut(txid).union(begin.snapshot))
+        return Offset(begin.log, None, Snapshot.parse(text).cut(txid))
 
     def count(self, start: Offset, end: Offset, at_most: int) -> int:
         """How many events lie between; counting ends at `at_most`."""

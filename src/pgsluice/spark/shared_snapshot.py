@@ -1,8 +1,9 @@
 """Several tables of Spark as one moment has them.
 
 with shared_snapshot() as snapshot:
-    reading = spark.read.format("pgsluice").options(**snapshot.options, queue="orders")
-    waiting, archived = reading.load(), reading.option("table", "archive").load()
+    options = {**snapshot.options, "queue": "orders"}
+    waiting = spark.read.format("pgsluice").options(**options).load()
+    archived = spark.read.format("pgsluice").options(**options, table="archive").load()
     waiting.unionByName(archived, allowMissingColumns=True).write...  # each message once
 """
 

@@ -46,6 +46,8 @@ Result = TypeVar("Result")
 CARRIED_BYTES_MAX = 128 << 10
 # As long as a server may take to start again.
 _COMMIT_DEADLINE_S = 60.0
+# A task that lost its server is run again at once, and a few times only: it waits until the server is back.
+_ASK_DEADLINE_S = 20.0
 _PAUSE_MAX_S = 2.0
 _JSON = pa.json_(pa.string())
 
@@ -280,8 +282,9 @@ def as_messages(
 
 
 def _ask(target: Target, call: Call[Result]) -> Result:
-    with driver_connection(target.access, autocommit=True) as connection:
-        return run(connection, call, target.access.conninfo())
+    return _in_transaction(
+        target, lambda connection, dsn: run(connection, call, dsn), deadline_s=_ASK_DEADLINE_S
+    )
 
 
 def _in_transaction(

@@ -24,6 +24,8 @@ Options beside those of `source`:
     failOnDataLoss      Whether to stop when events are lost (true): the log no longer keeps what comes after the
                         checkpoint, was dropped and made again, or its server was replaced or restored. Otherwise
                         the stream goes on from the oldest tick that is kept, with a line on standard error.
+    reader, connect.retries, connect.retryIntervalMs
+                        How tasks read: see `batch`.
     lowLatency          Read on the driver, without tasks (false): half the delay, for small rates. See `low_latency`.
     shards              Several databases with a log of this name each, as one stream with an offset for each: a JSON
                         object such as `{"eu": {"dsnFile": "/etc/eu.dsn"}, "us": {"dsnEnv": "US_DSN"}}`, instead

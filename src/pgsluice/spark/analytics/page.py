@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def render(gold: Gold) -> str:
     """The report as HTML text; every value in it is escaped."""
     done = sum(total.done for total in gold.totals)
     summary = (
-        f"{done:,} messages archived in {len(gold.totals)} queues; measured at "
+        f"{done:,} messages archived in {len(gold.totals)} queue{'s' * (len(gold.totals) != 1)}; measured at "
         f"{gold.measured_at:%Y-%m-%d %H:%M:%S} UTC, in windows of {_window_words(gold.windows)}."
     )
     return fill(
@@ -110,11 +111,13 @@ def _rates(windows: Sequence[Figures]) -> str:
 
 def _backlog(windows: Sequence[Figures]) -> str:
     def draw(axes: Any) -> None:
+        ends = [
+            at + timedelta(seconds=w.window_s or 0)
+            for at, w in zip(_times(windows), windows, strict=True)
+        ]
         counts = [window.backlog for window in windows]
-        axes.fill_between(
-            _times(windows), counts, step="post", color=WORKER_COLOUR, alpha=0.15, linewidth=0
-        )
-        axes.step(_times(windows), counts, where="post", color=WORKER_COLOUR, label="waiting")
+        axes.fill_between(ends, counts, step="post", color=WORKER_COLOUR, alpha=0.15, linewidth=0)
+        axes.step(ends, counts, where="post", color=WORKER_COLOUR, label="waiting")
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter("{x:,.0f}")
 
@@ -143,12 +146,16 @@ def _latencies(windows: Sequence[Figures]) -> str:
 def _attempts(attempts: Sequence[Attempts]) -> str:
     with plot(10.8, 2.2) as drawn:
         axes = drawn.axes
-        names = [str(found.attempts) for found in attempts]
-        done = [found.done for found in attempts]
-        axes.bar(names, done, color=WORKER_COLOUR, label="archived")
-        axes.bar(
-            names, [found.dead for found in attempts], bottom=done, color=_DEAD_COLOUR, label="dead"
-        )
+        places = range(len(attempts))
+        for name, colour, side, counts in (
+            ("archived", WORKER_COLOUR, -0.2, [found.done for found in attempts]),
+            ("dead", _DEAD_COLOUR, 0.2, [found.dead for found in attempts]),
+        ):
+            axes.bar([at + side for at in places], counts, width=0.36, color=colour, label=name)
+        axes.set_xticks(list(places), [str(found.attempts) for found in attempts])
+        # Most messages need one attempt; those that need more would not be seen beside them.
+        axes.set_yscale("symlog", linthresh=1)
+        axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter("{x:,.0f}")
         legend_above(axes)
     return drawn.svg

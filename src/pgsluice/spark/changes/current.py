@@ -64,7 +64,7 @@ class CurrentTable:
             return None
         delta = DeltaTable(str(folder))
         # Its first changes may not have fitted its columns: they are decided anew.
-        if delta.version() == 0:
+        if any(commit["operation"].startswith("CREATE") for commit in delta.history(1)):
             return None
         kept = delta.metadata().configuration
         key = tuple(json.loads(kept[_KEY_PROPERTY]))

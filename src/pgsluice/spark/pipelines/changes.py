@@ -226,7 +226,7 @@ def _batch_writer(events_folder: Path, states: CurrentStates) -> Callable[[DataF
             writer = events.write.format("pgsluice-delta").mode("append")
             writer = writer.option("txnAppId", app_id).option("txnVersion", str(batch_id))
             patiently(lambda: writer.save(str(events_folder)))
-            states.apply(events, app_id=app_id, version=batch_id)
+            patiently(lambda: states.apply(events, app_id=app_id, version=batch_id))
         finally:
             events.unpersist()
 

@@ -201,23 +201,23 @@ def _pipeline(
 
 def _value(key: str, value: Any, annotation: str, where: str, folder: Path) -> Any:
     """The value as the function takes it; its annotation says what that is."""
-    named = _MAPPING.search(annotation)
+    named, many = _MAPPING.search(annotation), _SEQUENCE.search(annotation)
     if named is not None and isinstance(value, dict):
         return {
             name: _value(f"{key}.{name}", one, named[1], where, folder)
             for name, one in value.items()
         }
-    many = _SEQUENCE.search(annotation)
     if many is not None and isinstance(value, list):
-        return [_value(key, item, many[1], where, folder) for item in value]
+        return [_value(key, one, many[1], where, folder) for one in value]
     parts = [part.strip() for part in _SEQUENCE.sub("", annotation).split("|")]
     fits = any(
         isinstance(value, _TYPES.get(part, ())) and (part == "bool" or not isinstance(value, bool))
         for part in parts
     )
     if not fits:
+        # It is not quoted: there may be a password in it.
         raise ConfigurationError(
-            f"{where} has {key} = {value!r}, which is no {annotation}; mend it"
+            f"{where} has {key} of type {type(value).__name__}, which takes {annotation}; mend it"
         )
     if "Path" in parts and not _NO_FOLDER.match(str(value)):
         return str(folder.absolute() / Path(value).expanduser())

@@ -1,0 +1,120 @@
+"""A program of its own that streams an event log into a work queue, and the queue into the lake.
+
+    python driver_queues.py LAKE CHECKPOINT MOMENT FOLDER OFFSETS
+
+MOMENT is `before N` or `after N`: each of the two stops for ever before or after its commit of micro-batch N, and leaves the
+file FOLDER/held-queue or FOLDER/held-lake. With `never` they run until they are killed, with `once` until all is in the lake.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from pgsluice.spark import patience, running
+from pgsluice.spark.lake.delta import DeltaSink
+from pgsluice.spark.lake.sink import LakeStreamWriter
+from pgsluice.spark.patience import patiently
+from pgsluice.spark.running import RunningStream
+from pgsluice.spark.session import spark_session
+from pgsluice.spark.sink import RowStreamWriter
+from pgsluice.spark.source import PgsluiceSource
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from support import wait_until
+
+# On a machine that is busy with other tests processes of Spark's come up too late again and again.
+running.STARTS_MAX = patience.STARTS_MAX = 50
+LAKE, CHECKPOINT, MOMENT, FOLDER, OFFSETS = sys.argv[1:]
+WHEN, _, NUMBER = MOMENT.partition(" ")
+AT = (WHEN, int(NUMBER or -1))
+
+
+def hold(at: tuple[str, int], wanted: tuple[str, int], mark: Path) -> None:
+    if at == wanted:
+        mark.touch()
+        threading.Event().wait()
+
+
+class HeldQueueWriter(RowStreamWriter):
+    at, mark = AT, Path(FOLDER, "held-queue")
+
+    def commit(self, messages, batchId):
+        hold(("before", batchId), self.at, self.mark)
+        super().commit(messages, batchId)
+        hold(("after", batchId), self.at, self.mark)
+
+
+class HeldQueue(PgsluiceSource):
+    @classmethod
+    def name(cls) -> str:
+        return "held-queue"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> HeldQueueWriter:
+        return HeldQueueWriter(self.options, schema)
+
+
+class HeldLakeWriter(LakeStreamWriter):
+    at, mark = AT, Path(FOLDER, "held-lake")
+
+    def commit(self, messages, batchId):
+        hold(("before", batchId), self.at, self.mark)
+        super().commit(messages, batchId)
+        hold(("after", batchId), self.at, self.mark)
+
+
+class HeldLake(DeltaSink):
+    @classmethod
+    def name(cls) -> str:
+        return "held-lake"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> HeldLakeWriter:
+        return HeldLakeWriter(super().streamWriter(schema, overwrite).table)
+
+
+class Stream(RunningStream):
+    """Started again when a process of Spark's came up too late, which says nothing about us."""
+
+    def settle(self) -> None:
+        pass
+
+
+def stream(
+    spark: SparkSession, source: dict[str, str], columns: list[str], sink: str, **places: str
+) -> Stream:
+    rows = patiently(lambda: spark.readStream.format("pgsluice").options(**source).load())
+    writer = rows.selectExpr(*columns).writeStream.format(sink).options(**places)
+    writer = writer.option("checkpointLocation", f"{CHECKPOINT}/{sink}")
+    once = {"availableNow": True} if MOMENT == "once" else {"processingTime": "100 milliseconds"}
+    query = Stream(writer.trigger(**once), what=sink, cleanup=ExitStack())
+    if MOMENT == "once":
+        query.drain()
+    # The next one begins when this one has: two that start at once need twice as long.
+    offsets = Path(CHECKPOINT, sink, "offsets", "0")
+    wait_until(lambda: query.has_ended() or offsets.exists(), f"{sink} to begin", 600)
+    return query
+
+
+def main() -> None:
+    # See FAST_JVM in conftest.py.
+    conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    spark = spark_session("pgsluice driver of queues", master="local[2,4]", conf=conf)
+    spark.dataSource.register(HeldQueue)
+    spark.dataSource.register(HeldLake)
+    log = {"log": "log", "consumer": "into queue", "maxRowsPerTrigger": "50", "offsets": OFFSETS}
+    message = "to_json(struct(ev_data as data)) as message"
+    queue = {"queue": "orders", "consumer": "into lake", "maxRowsPerTrigger": "10"}
+    first = stream(spark, log, [message], "held-queue", queue="orders")
+    second = stream(spark, queue, ["msg_id", "message"], "held-lake", path=LAKE)
+    Path(FOLDER, "ready").touch()
+    while not first.has_ended() or not second.has_ended():
+        threading.Event().wait(0.1)
+
+
+if __name__ == "__main__":
+    main()
