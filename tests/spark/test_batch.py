@@ -137,6 +137,7 @@ def test_a_copy_of_an_unknown_queue_is_named(
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_lake_that_is_no_folder_is_named(spark: SparkSession, database_18: Database):
-    with pytest.raises(ConfigurationError, match="lake 's3://bucket/table' is not a folder"):
-        archive("q", "s3://bucket/table", dsn=database_18.url, spark=spark)
+@pytest.mark.parametrize("lake", ["s3://bucket/table", "iceberg:catalogue/space.table"])
+def test_a_lake_that_is_no_folder_is_named(database_18: Database, lake: str):
+    with pytest.raises(ConfigurationError, match=f"lake '{lake}' is not a folder"):
+        archive("q", lake, dsn=database_18.url)

@@ -58,7 +58,7 @@ def folder(path: str | Path, what: str) -> Path:
     Raises:
         ConfigurationError: It is not a folder's.
     """
-    if "://" in str(path):
+    if "://" in str(path) or str(path).startswith("iceberg:"):
         raise ConfigurationError(f"the {what} {str(path)!r} is not a folder; give a folder's path")
     return Path(path).expanduser().absolute()
 
