@@ -301,6 +301,7 @@ def failing(connection: psycopg.Connection[Any], balances: pa.Table, events: pa.
 LOADING = "select count(*) > 50 from pgbench_history"
 
 
+@pytest.mark.long
 def test_killed_while_preparing_and_in_the_load_it_goes_on_and_finds_what_was_done_behind_its_back(
     demo: Demo, outcome: Outcome
 ):

@@ -67,11 +67,12 @@ def test_spark_writes_and_reads_them_before_and_after_a_compaction(
     spark: SparkSession, tmp_path: Path
 ):
     lake = tmp_path / "a lake"
-    writer = spark.createDataFrame(rows(), SCHEMA).write.format("pgsluice-delta").mode("append")
-    with pytest.raises(Exception, match="kind"):
-        writer.partitionBy("kind").save(
-            str(lake)
-        )  # Spark knows of no partitions in formats of Python
+    frame = spark.createDataFrame(rows(), SCHEMA)
+    with pytest.raises(
+        Exception, match="kind"
+    ):  # Spark knows of no partitions in formats of Python
+        frame.write.format("pgsluice-delta").mode("append").partitionBy("kind").save(str(lake))
+    writer = frame.write.format("pgsluice-delta").mode("append")
     writer.option("partitionBy", "kind, day").save(str(lake))
     written = sorted(rows() + write(lake, part=1), key=lambda row: row["id"])
 

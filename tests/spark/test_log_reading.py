@@ -369,7 +369,7 @@ def test_the_low_latency_reader_reads_on_the_driver_and_again_on_an_executor(
     assert texts(batches) == ["new"]
     executor = pickle.loads(pickle.dumps(reader))
     assert texts(executor.readBetweenOffsets(start, end)) == ["new"]
-    assert executor.reader.shards[""]._connection is None
+    assert executor.reader.shards[""]._connection._connection is None
     reader.commit(end)
     reader.reader.stop()
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Spark hides values that look like a secret: this one does not.
-PAGES_MAX = 60
+PAGES_MAX = 15
 SENTINEL = "".join(secrets.choice(string.ascii_lowercase) for _ in range(20))
 
 
@@ -60,45 +60,35 @@ def processes_of_spark() -> str:
     return "\n".join(line for line in lines if "spark" in line)
 
 
-def pages_of_spark(spark: SparkSession) -> list[str]:
-    """Spark's web pages, from the tabs to what they link to, and its REST answers."""
+def pages_of_spark(spark: SparkSession, run_id: str) -> list[str]:
+    """Spark's web pages: the tabs, the newest that they link to, and the page of one run of a stream; its REST answers."""
     root = spark.sparkContext.uiWebUrl
     application = spark.sparkContext.applicationId
-    waiting = [
-        f"{root}/{path}/"
-        for path in (
-            "jobs",
-            "stages",
-            "storage",
-            "environment",
-            "executors",
-            "SQL",
-            "StreamingQuery",
-        )
-    ]
-    waiting += [
-        f"{root}/api/v1/applications/{application}/{answer}"
-        for answer in (
-            "jobs",
-            "stages?details=true",
-            "executors",
-            "environment",
-            "sql?details=true&planDescription=true&length=1000",
-        )
-    ]
+    tabs = ("jobs", "stages", "storage", "environment", "executors", "SQL", "StreamingQuery")
+    answers = (
+        "jobs",
+        "stages?details=true",
+        "executors",
+        "environment",
+        "sql?details=true&planDescription=true&length=1000",
+    )
+    waiting = [f"{root}/{tab}/" for tab in tabs]
+    waiting += [f"{root}/api/v1/applications/{application}/{answer}" for answer in answers]
+    waiting.append(f"{root}/StreamingQuery/statistics/?id={run_id}")
     pages: dict[str, str] = {}
-    while waiting and len(pages) < PAGES_MAX:
+    # Other tests have run in this session before: of their pages there are hundreds.
+    left = dict.fromkeys(("jobs/job", "stages/stage", "SQL/execution"), PAGES_MAX)
+    while waiting:
         page = waiting.pop(0)
         with urllib.request.urlopen(page, timeout=60) as answer:
             pages[page] = answer.read().decode(errors="replace")
-        links = re.findall(
-            r'href="(/(?:jobs/job|stages/stage|SQL/execution|StreamingQuery/)[^"#]*)"', pages[page]
-        )
-        # The newest first: other tests have run in this session before.
-        for link in sorted(set(links), key=lambda link: (len(link), link), reverse=True):
-            url = root + html.unescape(link)
-            if url not in pages and url not in waiting:
-                waiting.append(url)
+        for kind in left:
+            links = set(re.findall(rf'href="(/{kind}/[^"#]*)"', pages[page]))
+            for link in sorted(links, key=lambda link: (len(link), link), reverse=True):
+                url = root + html.unescape(link)
+                if left[kind] and url not in pages and url not in waiting:
+                    left[kind] -= 1
+                    waiting.append(url)
     return list(pages.values())
 
 
@@ -151,7 +141,7 @@ def test_a_password_never_reaches_spark(
     shown += [f"{key}={value}" for key, value in spark.conf.getAll.items()]
     shown += list(capfd.readouterr())
     shown.append(processes_of_spark())
-    shown += pages_of_spark(spark)
+    shown += pages_of_spark(spark, str(stream.query.runId))
     kept = [path for path in [*event_log.rglob("*"), *tmp_path.rglob("*")] if path.is_file()]
     shown += [path.read_text(errors="replace") for path in kept if path != secret_file]
     assert any(

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import psycopg
-
 from pgsluice.client.calls import Call, pgq
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import (
     ConfigurationError,
-    ConnectionFailedError,
     LogStateError,
     PositionLostError,
     PrivilegeError,
-    RetryableError,
-    SluiceError,
 )
-from pgsluice.spark.access import Access, driver_connection, run
+from pgsluice.spark.access import Access
+from pgsluice.spark.lasting import LastingConnection
 from pgsluice.spark.offsets import Offset, Start
 from pgsluice.spark.options import PARTITIONS_DEFAULT, duration_s, truth, whole_number
 from pgsluice.spark.snapshots import Snapshot
@@ -35,8 +29,6 @@ MAX_ROWS_DEFAULT = 200_000
 MAX_ROWS_LOW_LATENCY = 10_000
 # Below this a second task costs more than it brings: 20 ms of Spark, against 400k rows/s of one reader.
 SLICE_EVENTS_MIN = 10_000
-_RECONNECT_DEADLINE_S = 60.0
-_RECONNECT_PAUSE_MAX_S = 2.0
 _LOOKS_MAX = 5
 
 Result = TypeVar("Result")
@@ -196,10 +188,7 @@ class LogShard:
         self.last_tick: int | None = None  # both are set for AvailableNow
         self.last_snapshot: Snapshot | None = None
         self._what = f"event log {options.queue_name!r}" + (f" of shard {name!r}" if name else "")
-        self._connection: psycopg.Connection[Any] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_connection": None}
+        self._connection = LastingConnection(self.access)
 
     def look(self) -> None:
         """See that the log is there.
@@ -334,9 +323,7 @@ class LogShard:
             self._call(calls.log_commit_snapshot(name, consumer, str(end.snapshot)))
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connection.close()
 
     # --- inside --------------------------------------------------------------------------------------
 
@@ -439,30 +426,4 @@ class LogShard:
             pass  # paused, or ticked from outside; that may end while the stream runs
 
     def _call(self, call: Call[Result]) -> Result:
-        """Run a call; after a lost connection again, until the deadline.
-
-        Every call here may be run twice. A first connection that fails is not tried again: the address
-        or the password may be wrong, and the query's owner should hear of it.
-        """
-        deadline = time.monotonic() + _RECONNECT_DEADLINE_S
-        was_connected = self._connection is not None
-        pause_s = 0.1
-        while True:
-            try:
-                if self._connection is None:
-                    self._connection = driver_connection(self.access, autocommit=True)
-                    was_connected = True
-                return run(self._connection, call, self.access.conninfo())
-            except SluiceError as error:
-                failure = error
-            lost = isinstance(failure, ConnectionFailedError)
-            if lost:
-                self.close()
-            if not (was_connected and (lost or isinstance(failure, RetryableError))):
-                # Without the chain: Spark prints it whole into its logs.
-                raise failure from None
-            if time.monotonic() + pause_s > deadline:
-                raise failure from None
-            # The server is starting, or full: ask again a little later.
-            threading.Event().wait(pause_s)
-            pause_s = min(2 * pause_s, _RECONNECT_PAUSE_MAX_S)
+        return self._connection.run(call)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,9 +182,8 @@ def changes(
         }
         ways = open_shards(options)
         for shard in ways.values():
-            # An unknown log is named before Java starts.
-            shard.look()
-            shard.close()
+            with closing(shard):
+                shard.look()  # an unknown log is named before Java starts
         session = session_for(spark, "pgsluice changes")
         open_table(events_folder, notes, LOG_SCHEMA)
         wanted = Snapshots(snapshots, log, notes / "snapshots")
