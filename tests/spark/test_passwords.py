@@ -120,10 +120,11 @@ def test_a_password_never_reaches_spark(
     writing.options(dsnFile=str(secret_file), queue="q").save()
 
     # Refused or out of reach: the text of the errors is free of it.
+    impatient = reading.options(queue="q", log="", **{"connect.retries": "0"}).load()
     refused = dsn.replace("carrier", "stranger")
     secret_file.write_text(refused)
     with pytest.raises(Exception, match="authentication failed") as refused_reading:
-        rows.collect()
+        impatient.collect()
     unreachable = f"postgresql://carrier:{SENTINEL}@127.0.0.1:1/postgres"
     with pytest.raises(ConnectionFailedError, match="check that the server runs") as streaming:
         events(LOG, tmp_path / "l2", tmp_path / "c2", dsn=unreachable, once=True, spark=spark)
