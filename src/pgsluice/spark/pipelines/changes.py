@@ -138,11 +138,9 @@ def changes(
             log, once for each checkpoint, before this returns; interrupted, it goes on in the next run. Writers go
             on.
         tables: Tables that get a current state, as `schema.table`; all of which there are changes when None.
-        buckets: Tables too large for the driver, as `schema.table`, and into how many buckets each is divided:
-        changes
+        buckets: Tables too large for the driver, as `schema.table`, and into how many buckets each is divided: changes
             are applied by Spark's executors then. It stays as it was when the table's current state was made.
-        text_columns: Columns, as `schema.table.column`, that are text in the lake: where a value does not fit the
-        type.
+        text_columns: Columns, as `schema.table.column`, that are text in the lake: where a value does not fit the type.
         deleted_kept_h: For how many hours at least a deleted row leaves a trace, 0 or more.
 
     Returns:
