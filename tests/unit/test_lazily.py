@@ -1,0 +1,59 @@
+"""A package's modules are imported when they are asked for, and all its names are there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import pgsluice
+
+LIST = "import json, sys\n{statement}\nprint(json.dumps(sorted(n for n in sys.modules if n.startswith('pgsluice'))))"
+
+
+def modules_after(statement: str) -> set[str]:
+    answer = subprocess.run(
+        [sys.executable, "-W", "error", "-c", LIST.format(statement=statement)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return set(json.loads(answer.stdout))
+
+
+def test_what_spark_imports_for_each_step_of_a_plan_holds_no_worker_and_no_client():
+    modules = modules_after("import pgsluice.spark.source")
+
+    assert "pgsluice.spark.batch" in modules
+    assert not [name for name in modules if name.startswith(("pgsluice.worker", "pgsluice.cli."))]
+    of_clients = {name for name in modules if name.startswith("pgsluice.client._")}
+    assert of_clients == {"pgsluice.client._sync", "pgsluice.client._sync.runner"}
+
+
+def test_a_client_is_had_without_the_worker():
+    modules = modules_after("from pgsluice import WorkQueue")
+
+    assert "pgsluice.client._sync.work_queue" in modules
+    assert not [name for name in modules if name.startswith("pgsluice.worker")]
+
+
+@pytest.mark.parametrize("package", ["pgsluice", "pgsluice.client", "pgsluice.worker"])
+def test_each_name_of_a_package_is_there(package):
+    space: dict[str, object] = {}
+    exec(f"from {package} import *", space)
+
+    assert set(sys.modules[package].__all__) <= set(space)
+
+
+def test_modules_are_attributes_of_the_package():
+    assert modules_after("import pgsluice; pgsluice.client.WorkQueue; pgsluice.errors.SluiceError")
+
+
+def test_an_unknown_name_is_an_error_like_any_other():
+    with pytest.raises(AttributeError, match="module 'pgsluice' has no attribute 'Wrok'"):
+        pgsluice.Wrok  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'Wrok' from 'pgsluice'"):
+        exec("from pgsluice import Wrok", {})
