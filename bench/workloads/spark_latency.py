@@ -64,9 +64,9 @@ def measure(place: Place, question: Question) -> float:
     Returns:
         One divided by the time, seconds.
     """
-    from pgsluice.spark.session import spark_session
+    from pgsluice.spark.session import QUICK, spark_session
 
-    spark = spark_session("pgsluice bench", conf=CONF)
+    spark = spark_session("pgsluice bench", conf={**CONF, **QUICK})
     place.connection.execute("select pgq.create_queue(%s)", [LOG])
     try:
         url = place.server.url(place.connection.info.dbname)

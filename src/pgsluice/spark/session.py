@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
 
+# Spark's settings for streams that are to be quick. Java and its Python processes talk through TCP else, where a small
+# answer waits 40 ms for an acknowledgement: two thirds of what a micro-batch costs beyond Spark's own sources. The
+# price: where a task ends early, as with limit(), Spark prints a BrokenPipeError that means nothing.
+QUICK = {"spark.python.unix.domain.socket.enabled": "true"}
 _NEEDED = ("pyspark", "pyarrow", "adbc_driver_postgresql", "deltalake")
 _LOGIN_IN_URL = r"(?<=://)[^\s/@:]*:[^\s@]+(?=@)"
 _PASSWORD = re.compile(rf"{_LOGIN_IN_URL}|\bpassword\s*=\s*\S")

@@ -11,7 +11,7 @@ from pgsluice import connection
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access, private_file, secrets_of
 from pgsluice.spark.lake.address import IcebergAddress
-from pgsluice.spark.session import register, spark_session
+from pgsluice.spark.session import QUICK, register, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def session_for(spark: SparkSession | None, app_name: str) -> SparkSession:
     """The caller's session with our formats in it, or one of our own."""
     if spark is None:
-        return spark_session(app_name)
+        return spark_session(app_name, conf=QUICK)
     register(spark)
     return spark
 

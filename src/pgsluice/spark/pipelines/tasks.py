@@ -11,7 +11,7 @@ from pgsluice.spark.failure import told_by
 from pgsluice.spark.pipelines.config import Pipeline, function_of
 from pgsluice.spark.pipelines.runner import Stream, Task, Tell
 from pgsluice.spark.running import Progress
-from pgsluice.spark.session import require_extra, spark_session
+from pgsluice.spark.session import QUICK, require_extra, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ def tasks_of(
         require_extra()
     session = None
     if spark:
-        settings = dict(spark)
+        settings = {**QUICK, **spark}
         session = spark_session(
             "pgsluice pipelines", master=settings.pop("spark.master", LOCAL), conf=settings
         )
