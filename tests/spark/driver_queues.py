@@ -31,6 +31,8 @@ from support import wait_until
 # On a machine that is busy with other tests processes of Spark's come up too late again and again.
 running.STARTS_MAX = patience.STARTS_MAX = 50
 LAKE, CHECKPOINT, MOMENT, FOLDER, OFFSETS = sys.argv[1:]
+# Small ones, so that there are some before and after each kill; in the end all that writers left is to be carried.
+ROWS, MESSAGES = ("5000", "5000") if MOMENT == "once" else ("50", "10")
 WHEN, _, NUMBER = MOMENT.partition(" ")
 AT = (WHEN, int(NUMBER or -1))
 
@@ -106,9 +108,9 @@ def main() -> None:
     spark = spark_session("pgsluice driver of queues", master="local[2,4]", conf=conf)
     spark.dataSource.register(HeldQueue)
     spark.dataSource.register(HeldLake)
-    log = {"log": "log", "consumer": "into queue", "maxRowsPerTrigger": "50", "offsets": OFFSETS}
+    log = {"log": "log", "consumer": "into queue", "maxRowsPerTrigger": ROWS, "offsets": OFFSETS}
     message = "to_json(struct(ev_data as data)) as message"
-    queue = {"queue": "orders", "consumer": "into lake", "maxRowsPerTrigger": "10"}
+    queue = {"queue": "orders", "consumer": "into lake", "maxRowsPerTrigger": MESSAGES}
     first = stream(spark, log, [message], "held-queue", queue="orders")
     second = stream(spark, queue, ["msg_id", "message"], "held-lake", path=LAKE)
     Path(FOLDER, "ready").touch()
