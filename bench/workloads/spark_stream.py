@@ -60,15 +60,25 @@ GOALS = {
 
 
 def measure(place: Place, question: Question) -> float:
-    """Carry the whole backlog once, from the start of the query to its end.
+    """Carry the whole backlog once.
 
     Returns:
         Events a second.
     """
+    rate, said = carry(place, question, OPTIONS["spark_stream_events"])
+    NOTES.append(said)
+    return rate
+
+
+def carry(place: Place, question: Question, events: int) -> tuple[float, str]:
+    """Fill a log and carry its events into files.
+
+    Returns:
+        Events a second, from the start of the query to its end; and how much memory that took, for people.
+    """
     from pgsluice.spark.session import spark_session
 
     spark = spark_session("pgsluice bench", conf=CONF)
-    events = OPTIONS["spark_stream_events"]
     fill(place, events)
     url = place.server.url(place.connection.info.dbname)
     folder = Path(tempfile.mkdtemp(prefix="pgsluice-bench-lake-"))
@@ -103,8 +113,7 @@ def measure(place: Place, question: Question) -> float:
             raise RuntimeError(f"{carried} events instead of {events} were carried")
         said = f"{question.name}: {events:,} events, peak memory of driver and workers {peak[0] / 1e6:,.0f} MB"
         print(f"  {said}")
-        NOTES.append(said)
-        return events / took_s
+        return events / took_s, said
     finally:
         shutil.rmtree(folder)
         place.connection.execute("select pgq.drop_queue(%s, true)", [LOG])
