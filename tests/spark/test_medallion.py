@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * DEADLINE_S)]
 @pytest.fixture
 def run(database_18: Database, tmp_path: Path):
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        pytest.skip(f"pip install 'pyspark[pipelines]': there is no {', '.join(missing)}")
+        pytest.skip(f"pip install --group long: there is no {', '.join(missing)}")
     shutil.copytree(MEDALLION, tmp_path / "medallion")
 
     def run() -> None:
