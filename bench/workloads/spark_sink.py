@@ -39,7 +39,16 @@ class Question:
 
 JAR = jdbc.jar()
 QUESTIONS = tuple(map(Question, (*([JDBC] if JAR else []), ALONE, DIRECT, STAGED)))
-GOALS = {DIRECT: Goal(1.35, of=JDBC), STAGED: Goal(1.15, of=JDBC)} if JAR else {}
+GOALS = {
+    DIRECT: Goal(1.35, of=JDBC),
+    STAGED: Goal(
+        1.15,
+        of=JDBC,
+        why_missed="one session moves all rows in one transaction: with WAL and two indexes, where else two tasks send",
+    ),
+}
+if JAR is None:
+    GOALS = {}
 
 
 def measure(place: Place, question: Question) -> float:
