@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.lake.sink import FilesWritten, LakeBatchWriter, LakeStreamWriter
 from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.schemas import struct
 from spark.lake_reading import lake_column, lake_table
 
@@ -241,7 +242,7 @@ def test_a_path_that_cannot_be_used_is_named(path: str | None, message: str):
 
 def test_aborting_after_the_commit_undoes_nothing(lake: Path):
     writer = LakeStreamWriter(table(lake))
-    told = [FilesWritten(table(lake).write(batches([1]), part=0), "query", 0)]
+    told = [FilesWritten(table(lake).write(batches([1]), part=0), MicroBatch("query", 0))]
     writer.commit(told, 0)
 
     writer.abort(told, 0)
@@ -251,7 +252,7 @@ def test_aborting_after_the_commit_undoes_nothing(lake: Path):
 
 def test_a_replay_of_the_first_micro_batch_adds_nothing(lake: Path):
     for _ in range(2):
-        told = FilesWritten(table(lake).write(batches([1]), part=0), "query", 0)
+        told = FilesWritten(table(lake).write(batches([1]), part=0), MicroBatch("query", 0))
         LakeStreamWriter(table(lake)).commit([told], 0)
 
     assert lake_column(lake, "id") == [1]
@@ -261,9 +262,9 @@ def test_a_replay_of_the_first_micro_batch_adds_nothing(lake: Path):
 
 
 def test_tasks_of_another_micro_batch_are_refused(lake: Path):
-    told = FilesWritten(table(lake).write(batches([1]), part=0), "query", 3)
+    told = FilesWritten(table(lake).write(batches([1]), part=0), MicroBatch("query", 3))
 
-    with pytest.raises(SluiceError, match="tasks of another micro-batch"):
+    with pytest.raises(SluiceError, match="tasks of another query or micro-batch"):
         LakeStreamWriter(table(lake)).commit([told], 4)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access
+from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.patience import patiently
 from pgsluice.spark.pipelines.events import EventStream
 from pgsluice.spark.pipelines.places import (
@@ -213,10 +214,7 @@ def changes(
 
 def _batch_writer(events_folder: Path, states: CurrentStates) -> Callable[[DataFrame, int], None]:
     def write(events: DataFrame, batch_id: int) -> None:
-        from pgsluice.spark.lake.sink import app_id_of
-
-        query_id = events.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        app_id = app_id_of(query_id)
+        app_id = MicroBatch.of(events.sparkSession.sparkContext).app_id
         # Two readers follow, and the database is to be asked once.
         events.persist()
         try:
