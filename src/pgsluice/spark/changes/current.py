@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Transaction
 from deltalake import Schema as DeltaSchema
+from deltalake.exceptions import CommitFailedError
 
-from pgsluice.errors import ConfigurationError
+from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.changes.collapse import NEVER, Last, another_key, row_hash
 from pgsluice.spark.changes.columns import TIMESTAMP, array_of
+from pgsluice.spark.lake.delta import is_committed
 from pgsluice.spark.lake.disk import sync_delta_log, sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -142,9 +144,39 @@ class CurrentTable:
 
     def has_applied(self, app_id: str, version: int) -> bool:
         """Whether this version of an application's commits, or a later one, is in the table."""
-        last = self.delta.transaction_version(app_id)
-        # Not `last or -1`: the first micro-batch has the number 0.
-        return last is not None and last >= version
+        return is_committed(self.delta, app_id, version)
+
+    def commit_once(
+        self, commit: Callable[[CurrentTable], None], *, app_id: str, version: int, tries: int
+    ) -> bool:
+        """Commit a version of an application once; where another commit came between, on top of it.
+
+        Args:
+            commit: Makes the commit on the table that it is given; CommitFailedError says that another one came.
+            app_id: Who commits.
+            version: Rises with each of its commits; the first may be 0.
+            tries: How often before it is given up, 1 or more.
+
+        Returns:
+            False when this or a later version was committed already; nothing is done then.
+
+        Raises:
+            SluiceError: Other commits came between again and again.
+        """
+        table = self
+        for _ in range(tries):
+            if table.has_applied(app_id, version):
+                return False
+            try:
+                commit(table)
+            except CommitFailedError as error:
+                failure = error
+                table = table.again()
+            else:
+                return True
+        raise SluiceError(
+            f"the current state of {table.name} refused a commit: {failure}; run the pipeline again"
+        ) from failure
 
     def require_key(self, key: tuple[str, ...]) -> None:
         """Refuse changes that know rows by something else.

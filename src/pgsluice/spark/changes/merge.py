@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 from deltalake.exceptions import CommitFailedError
 
-from pgsluice.errors import SluiceError
 from pgsluice.spark.changes.collapse import Collapsed, Last
 from pgsluice.spark.changes.current import DELETED, ROW, SEQ, CurrentTable, commit_durably, rows_of
 
@@ -32,19 +31,12 @@ def merge(table: CurrentTable, collapsed: Collapsed, *, app_id: str, version: in
     Raises:
         SluiceError: A value does not fit its column, or other commits came between again and again.
     """
-    for _ in range(_TRIES):
-        if table.has_applied(app_id, version):
-            return False
-        try:
-            _merge(table, collapsed.above(table.emptied_at), app_id, version)
-        except CommitFailedError as error:
-            failure = error
-            table = table.again()
-        else:
-            return True
-    raise SluiceError(
-        f"the current state of {table.name} refused a commit: {failure}; run the pipeline again"
-    ) from failure
+    return table.commit_once(
+        lambda newest: _merge(newest, collapsed.above(newest.emptied_at), app_id, version),
+        app_id=app_id,
+        version=version,
+        tries=_TRIES,
+    )
 
 
 def forget_deleted(table: CurrentTable, *, kept_h: float) -> None:

@@ -22,7 +22,7 @@ from deltalake.transaction import CommitProperties, Transaction
 
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.lake.address import IcebergAddress, parse
-from pgsluice.spark.lake.delta import DeltaLakeTable
+from pgsluice.spark.lake.delta import DeltaLakeTable, is_committed
 from pgsluice.spark.lake.disk import sync_delta_log, sync_file
 from pgsluice.spark.lake.reading import files_of
 
@@ -78,9 +78,7 @@ def upsert(
             f"the rows have the columns {', '.join(rows.columns)}, and not {', '.join(missing) or 'a key'}"
         )
     table = DeltaLakeTable.in_folder(place, rows.schema)
-    table.create()
-    last = table.last_version(app_id)
-    if last is not None and last >= version:
+    if is_committed(table.create(), app_id, version):
         return False
     newest = _newest(rows, key, seq)
     if has_merge(rows.sparkSession):
@@ -149,8 +147,7 @@ def _merge_on_driver(
     same = " and ".join(f"t.{_name(column)} = s.{_name(column)}" for column in key)
     for _ in range(_TRIES):
         table = DeltaTable(str(folder))
-        last = table.transaction_version(app_id)
-        if last is not None and last >= version:
+        if is_committed(table, app_id, version):
             return False
         before, files = table.version(), {file.path for file in files_of(table)}
         merger = table.merge(
