@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
@@ -13,10 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.spark.lake.disk import commit_durably
 from pgsluice.spark.lake.sink import FilesWritten, LakeBatchWriter, LakeStreamWriter
 from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.micro_batch import MicroBatch
@@ -99,6 +101,22 @@ def test_queries_do_not_know_of_each_other(lake: Path):
     assert add(lake, 2, version=0, app_id="other")
 
     assert lake_column(lake, "id") == [1, 2]
+
+
+def test_what_delta_rs_commits_is_forced_to_disk_and_so_is_every_folder_that_names_it(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+):
+    rows = pa.table({"id": [1], "kind": ["a b"]})
+    write_deltalake(str(lake), rows, partition_by=["kind"])
+    before, forced = set(lake.rglob("*")), set()
+    monkeypatch.setattr(os, "fsync", lambda handle: forced.add(os.fstat(handle).st_ino))
+
+    with commit_durably(DeltaTable(str(lake)), lake):
+        write_deltalake(str(lake), pa.table({"id": [2], "kind": ["c d"]}), mode="append")
+
+    new = set(lake.rglob("*")) - before
+    assert [path.suffix for path in sorted(new)] == [".json", "", ".parquet"]
+    assert forced == {path.stat().st_ino for path in (lake, lake / "_delta_log", *new)}
 
 
 def test_of_committers_at_the_same_moment_one_wins(lake: Path):

@@ -40,10 +40,10 @@ from pgsluice.spark.changes.current import (
     DELETED,
     SEQ,
     CurrentTable,
-    commit_durably,
     rows_of,
 )
 from pgsluice.spark.changes.reading import changes_of
+from pgsluice.spark.lake.disk import commit_durably
 from pgsluice.spark.lake.rewrites import rewriting
 from pgsluice.spark.lake.stats import Stats
 
@@ -307,7 +307,7 @@ def _apply(
     properties = table.commit_properties(
         app_id, version, summary.emptied_at, rewriting(table.delta)
     )
-    with commit_durably(table):
+    with commit_durably(table.delta, table.folder):
         table.delta.create_write_transaction(
             actions, "append", table.delta.schema(), [BUCKET], commit_properties=properties
         )

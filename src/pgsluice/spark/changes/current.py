@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.changes.collapse import NEVER, Last, another_key, row_hash
 from pgsluice.spark.changes.columns import TIMESTAMP, array_of
 from pgsluice.spark.lake.delta import is_committed
-from pgsluice.spark.lake.disk import sync_delta_log, sync_file, sync_folder
+from pgsluice.spark.lake.reading import paths_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -133,8 +132,7 @@ class CurrentTable:
     @property
     def files(self) -> list[str]:
         """Its Parquet files, as paths."""
-        actions = pa.table(self.delta.get_add_actions())
-        return [str(self.folder / path) for path in actions["path"].to_pylist()]
+        return [str(self.folder / path) for path in paths_of(self.delta)]
 
     @property
     def emptied_at(self) -> int:
@@ -240,20 +238,6 @@ def rows_of(name: str, schema: pa.Schema, lasts: Iterable[Last]) -> pa.Table:
         return array_of(values, field.type, f"{name}.{field.name}")
 
     return pa.table([column(field) for field in schema], schema=schema)
-
-
-@contextmanager
-def commit_durably(table: CurrentTable) -> Iterator[None]:
-    """Force to disk what is committed within: Spark forgets a micro-batch once it is applied."""
-    version, files = table.delta.version(), set(table.files)
-    yield
-    table.delta.update_incremental()
-    new = [Path(file) for file in set(table.files) - files]
-    for file in new:
-        sync_file(file)
-    for folder in {file.parent for file in new}:
-        sync_folder(folder)
-    sync_delta_log(table.folder, version + 1, table.delta.version())
 
 
 def table_folder(lake: Path, name: str) -> Path:

@@ -11,7 +11,8 @@ import pyarrow.dataset
 from deltalake.exceptions import CommitFailedError
 
 from pgsluice.spark.changes.collapse import Collapsed, Last
-from pgsluice.spark.changes.current import DELETED, ROW, SEQ, CurrentTable, commit_durably, rows_of
+from pgsluice.spark.changes.current import DELETED, ROW, SEQ, CurrentTable, rows_of
+from pgsluice.spark.lake.disk import commit_durably
 
 _TRIES = 5  # somebody compacts the table meanwhile
 
@@ -43,7 +44,7 @@ def forget_deleted(table: CurrentTable, *, kept_h: float) -> None:
     """Remove the traces of rows that were deleted longer ago than this, in hours."""
     before = datetime.now(UTC) - timedelta(hours=kept_h)
     # Where somebody compacts the table at this moment: another time.
-    with suppress(CommitFailedError), commit_durably(table):
+    with suppress(CommitFailedError), commit_durably(table.delta, table.folder):
         table.delta.delete(f"{DELETED} and _changed_at < '{before.isoformat()}'")
 
 
@@ -57,7 +58,7 @@ def _merge(table: CurrentTable, collapsed: Collapsed, app_id: str, version: int)
     draws_line = collapsed.emptied_at > table.emptied_at
     if not rows.num_rows and not draws_line:
         return
-    with commit_durably(table):
+    with commit_durably(table.delta, table.folder):
         merger = table.delta.merge(
             rows,
             " and ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in known_by),

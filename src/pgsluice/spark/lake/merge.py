@@ -23,8 +23,7 @@ from deltalake.transaction import CommitProperties, Transaction
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.lake.delta import DeltaLakeTable, is_committed
-from pgsluice.spark.lake.disk import sync_delta_log, sync_file
-from pgsluice.spark.lake.reading import files_of
+from pgsluice.spark.lake.disk import commit_durably
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +148,6 @@ def _merge_on_driver(
         table = DeltaTable(str(folder))
         if is_committed(table, app_id, version):
             return False
-        before, files = table.version(), {file.path for file in files_of(table)}
         merger = table.merge(
             rows,
             same,
@@ -159,14 +157,12 @@ def _merge_on_driver(
         )
         merger = merger.when_matched_update_all(f"s.{_name(seq)} > t.{_name(seq)}")
         try:
-            merger.when_not_matched_insert_all().execute()
+            with commit_durably(table, folder):
+                merger.when_not_matched_insert_all().execute()
         except CommitFailedError as error:
             failure = error
-            continue
-        for name in {file.path for file in files_of(table)} - files:
-            sync_file(folder / name)
-        sync_delta_log(folder, before + 1, table.version())
-        return True
+        else:
+            return True
     raise SluiceError(
         f"the lake table in {folder} refused {_TRIES} commits, as others came before: {failure}; run it again"
     ) from failure
