@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.patience import patiently
-from pgsluice.spark.pipelines.events import EventStream
+from pgsluice.spark.pipelines.events import EventStream, known_shards, read_log, triggered
 from pgsluice.spark.pipelines.places import (
     access_for,
     consumer_name,
@@ -28,7 +28,6 @@ from pgsluice.spark.pipelines.places import (
 )
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import require_extra
-from pgsluice.spark.shards import open_shards
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -179,24 +178,15 @@ def changes(
             "startingOffsets": starting,
             "maxRowsPerTrigger": str(max_rows_per_trigger),
         }
-        ways = open_shards(options)
-        for shard in ways.values():
-            with closing(shard):
-                shard.look()  # an unknown log is named before Java starts
+        ways = known_shards(options)
         session = session_for(spark, "pgsluice changes")
         open_table(events_folder, notes, LOG_SCHEMA)
         wanted = Snapshots(snapshots, log, notes / "snapshots")
         ends_by_itself = once and not wanted.pending()
-        options["numPartitions"] = str(partitions or session.sparkContext.defaultParallelism)
-        rows = patiently(lambda: session.readStream.format("pgsluice").options(**options).load())
+        rows = read_log(session, options, partitions)
         writer = rows.writeStream.foreachBatch(_batch_writer(events_folder, states))
-        writer = writer.option("checkpointLocation", str(notes))
-        if ends_by_itself:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{int(trigger_s * 1000)} milliseconds")
         stream = ChangeStream(
-            writer,
+            triggered(writer, notes, None if ends_by_itself else trigger_s),
             snapshots=wanted,
             access=access,
             log=log,
