@@ -135,8 +135,8 @@ def changes(
         checkpoint: A folder for Spark's notes on how far it is. Lake and checkpoint belong together.
         dsn, consumer, once, starting, max_rows_per_trigger, trigger_s, partitions, spark, on_progress: See `events`.
         snapshots: Tables, captured by `sluice.capture`, whose rows of before are wanted too. They are appended to the
-            log, once for each checkpoint, before this returns; interrupted, it goes on in the next run. Writers go
-            on.
+            log, once for each checkpoint, by a thread beside the stream; with `once`, before this returns. Interrupted,
+            it goes on in the next run. Writers go on.
         tables: Tables that get a current state, as `schema.table`; all of which there are changes when None.
         buckets: Tables too large for the driver, as `schema.table`, and into how many buckets each is divided: changes
             are applied by Spark's executors then. It stays as it was when the table's current state was made.
@@ -150,7 +150,7 @@ def changes(
         MissingExtraError, MissingJavaError: See `session`.
         ConfigurationError: Lake and checkpoint do not belong together, or a table or a column cannot be kept.
         LogNotFoundError: There is no such event log.
-        CaptureError: A table of `snapshots` is not captured into this log.
+        CaptureError: A table of `snapshots` is not captured into this log; without `once` the stream says so.
         SluiceError: A change cannot be read or applied, or anything else that stopped the stream.
     """
     require_extra()

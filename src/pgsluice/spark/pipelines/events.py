@@ -132,8 +132,8 @@ def events(
         checkpoint: A folder for Spark's notes on how far it is. Table and checkpoint belong together.
         dsn: Where to connect; by the rule of `pgsluice.connection` when None. A password in it goes to
             Spark's workers through a file in the temporary folder that only this user can read,
-            deleted when the stream or the program ends; after a kill -9 it stays there. On a cluster give
-            `env:NAME` or `file:PATH`: a variable or a file that every machine has.
+            deleted when the stream or the program ends; after a kill -9, when this user's next such file
+            is made. On a cluster give `env:NAME` or `file:PATH`: a variable or a file that every machine has.
         shards: Several databases instead, whatever `dsn` is, each with a log of this name: what to call it in the
             table's column `shard`, and where to connect.
         consumer: The name under which the log keeps what the stream has not read; made from the
