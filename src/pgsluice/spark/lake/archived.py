@@ -7,7 +7,6 @@ server hashes its rows by the same rule, which stands in sql/sluice/functions/ve
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from pyarrow import dataset
 
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import SluiceError
+from pgsluice.spark.lake.disk import sync_file, sync_folder
 
 # In the order in which they are hashed.
 COLUMNS = (
@@ -144,17 +144,10 @@ def force_to_disk(table: DeltaTable, files: Iterable[str]) -> None:
     if not log.is_dir():
         return
     data = [Path(file.removeprefix("file://")) for file in files]
-    for path in [*data, *log.iterdir(), log, root, *{path.parent for path in data}]:
-        if path.is_file() or path.is_dir():
-            _force(path)
-
-
-def _force(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    for path in [*data, *log.iterdir()]:
+        sync_file(path)
+    for folder in {log, root, *(path.parent for path in data)}:
+        sync_folder(folder)
 
 
 def _text(column: pa.Array) -> Any:
