@@ -158,6 +158,21 @@ def test_exports_are_shown_and_dropped(queue, orders):
     )
 
 
+def test_streams_are_shown_and_given_up(queue, orders):
+    assert queue("streams") == "no streams\n"
+    stream = value(orders, "select stream_id from sluice.queue_stream_start('lake', 'orders')")
+    orders.execute("select sluice.queue_stream_claim(%s, 0, 9)", [stream])
+
+    (shown,) = json.loads(queue("streams", "--json"))
+
+    assert (shown["stream_name"], shown["queue_name"], shown["claimed_messages"]) == ("lake", "orders", 1)  # fmt: skip
+    assert queue("streams", "--release", "lake") == "1 messages are visible again\n"
+    assert "no stream is called 'lake'" in queue(
+        "streams", "--release", "lake", code=1, errors=True
+    )
+    assert [m["msg_id"] for m in records(queue("read", "orders"))] == [7]
+
+
 def test_archived_messages_are_replayed_by_id(queue, orders):
     printed = queue("replay", "orders", "3", "1", "--into", "again")
 

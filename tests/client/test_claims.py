@@ -1,10 +1,10 @@
-"""Settling claims while they are current: delete, archive, extend, release, reject."""
+"""Settling claims while they are current: delete, archive, extend, release, reject; and those of streams."""
 
 from __future__ import annotations
 
 import pytest
 
-from pgsluice import ClaimOutcome
+from pgsluice import ClaimOutcome, QueueStream
 from pgsluice.errors import ArgumentError, QueueNotFoundError
 from support import rows
 
@@ -97,6 +97,22 @@ def test_a_claim_can_be_given_back_while_it_is_current(clients, queue_name):
     assert again.read_ct == 2
     assert clients.queue.release(queue_name, again.msg_id, again.read_ct, delay=60) is True
     assert clients.queue.read(queue_name, 60) == []
+
+
+def test_a_stream_is_listed_and_what_it_claimed_is_given_back(observer, clients, queue_name):
+    clients.queue.send(queue_name, "x")
+    start = "select stream_id from sluice.queue_stream_start(%s, %s)"
+    ((stream,),) = rows(observer, start, queue_name, queue_name)
+    observer.execute("select sluice.queue_stream_claim(%s, 0, 9)", [stream])
+
+    (shown,) = (s for s in clients.queue.list_queue_streams() if s.queue_name == queue_name)
+
+    assert type(shown) is QueueStream
+    assert (shown.stream_name, shown.settled_seq, shown.claimed_messages) == (queue_name, 0, 1)
+    assert clients.queue.read(queue_name, 60) == []
+    assert clients.queue.release_claims(queue_name) == 1
+    assert clients.queue.release_claims(queue_name) is None
+    assert [message.message for message in clients.queue.read(queue_name, 60)] == ["x"]
 
 
 @pytest.mark.parametrize(

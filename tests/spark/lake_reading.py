@@ -14,7 +14,8 @@ ICEBERG = "iceberg:"
 def lake_table(lake: Path | str) -> pa.Table:
     if str(lake).startswith(ICEBERG):
         return iceberg_rows(str(lake))
-    files = [uri.removeprefix("file://") for uri in DeltaTable(str(lake)).file_uris()]
+    table = DeltaTable(str(lake))
+    files = [Path(lake) / uri.removeprefix(table.table_uri[7:]) for uri in table.file_uris()]
     return pa.concat_tables(pq.read_table(file, partitioning=None) for file in files)
 
 

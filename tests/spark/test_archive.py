@@ -67,7 +67,7 @@ def test_what_is_verified_is_dropped_and_what_commits_late_comes_with_the_next_r
     queue: WorkQueue,
     tmp_path: Path,
 ):
-    lake, seen = tmp_path / "lake", []
+    lake, seen = tmp_path / "the läke", []
 
     def run() -> ArchiveProgress:
         seen.clear()
@@ -214,6 +214,24 @@ def test_a_message_that_is_not_in_the_lake_is_kept(
 
     assert (copy.progress.verified, copy.progress.dropped) == (2, 2)
     assert archived(db) == [2, 3]
+
+
+def test_what_is_verified_was_forced_to_disk_whatever_the_folder_is_called(
+    db: psycopg.Connection,
+    database_18: Database,
+    queue: WorkQueue,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    lake, forced = tmp_path / "the läke", set()
+    archive_new(queue, 1)
+    fill(lake, contents(db))
+    monkeypatch.setattr(os, "fsync", lambda handle: forced.add(os.fstat(handle).st_ino))
+
+    filled(database_18, lake).run(drop=True)
+
+    assert archived(db) == []
+    assert forced == {path.stat().st_ino for path in (lake, *lake.rglob("*"))}
 
 
 def test_a_new_table_does_not_take_the_place_of_the_one_that_was_verified(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
@@ -13,12 +14,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.spark.lake.disk import commit_durably
 from pgsluice.spark.lake.sink import FilesWritten, LakeBatchWriter, LakeStreamWriter
 from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.schemas import struct
 from spark.lake_reading import lake_column, lake_table
 
@@ -98,6 +101,22 @@ def test_queries_do_not_know_of_each_other(lake: Path):
     assert add(lake, 2, version=0, app_id="other")
 
     assert lake_column(lake, "id") == [1, 2]
+
+
+def test_what_delta_rs_commits_is_forced_to_disk_and_so_is_every_folder_that_names_it(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+):
+    rows = pa.table({"id": [1], "kind": ["a b"]})
+    write_deltalake(str(lake), rows, partition_by=["kind"])
+    before, forced = set(lake.rglob("*")), set()
+    monkeypatch.setattr(os, "fsync", lambda handle: forced.add(os.fstat(handle).st_ino))
+
+    with commit_durably(DeltaTable(str(lake)), lake):
+        write_deltalake(str(lake), pa.table({"id": [2], "kind": ["c d"]}), mode="append")
+
+    new = set(lake.rglob("*")) - before
+    assert [path.suffix for path in sorted(new)] == [".json", "", ".parquet"]
+    assert forced == {path.stat().st_ino for path in (lake, lake / "_delta_log", *new)}
 
 
 def test_of_committers_at_the_same_moment_one_wins(lake: Path):
@@ -241,7 +260,7 @@ def test_a_path_that_cannot_be_used_is_named(path: str | None, message: str):
 
 def test_aborting_after_the_commit_undoes_nothing(lake: Path):
     writer = LakeStreamWriter(table(lake))
-    told = [FilesWritten(table(lake).write(batches([1]), part=0), "query", 0)]
+    told = [FilesWritten(table(lake).write(batches([1]), part=0), MicroBatch("query", 0))]
     writer.commit(told, 0)
 
     writer.abort(told, 0)
@@ -251,7 +270,7 @@ def test_aborting_after_the_commit_undoes_nothing(lake: Path):
 
 def test_a_replay_of_the_first_micro_batch_adds_nothing(lake: Path):
     for _ in range(2):
-        told = FilesWritten(table(lake).write(batches([1]), part=0), "query", 0)
+        told = FilesWritten(table(lake).write(batches([1]), part=0), MicroBatch("query", 0))
         LakeStreamWriter(table(lake)).commit([told], 0)
 
     assert lake_column(lake, "id") == [1]
@@ -261,9 +280,9 @@ def test_a_replay_of_the_first_micro_batch_adds_nothing(lake: Path):
 
 
 def test_tasks_of_another_micro_batch_are_refused(lake: Path):
-    told = FilesWritten(table(lake).write(batches([1]), part=0), "query", 3)
+    told = FilesWritten(table(lake).write(batches([1]), part=0), MicroBatch("query", 3))
 
-    with pytest.raises(SluiceError, match="tasks of another micro-batch"):
+    with pytest.raises(SluiceError, match="tasks of another query or micro-batch"):
         LakeStreamWriter(table(lake)).commit([told], 4)
 
 

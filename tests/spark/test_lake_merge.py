@@ -43,14 +43,14 @@ def test_rows_take_the_place_of_those_with_their_key(
         apply(2, (None, 1, 1))
 
     # Somebody removes a row between our look at the table and our commit.
-    asked = lake_merge.files_of
+    commit = lake_merge.commit_durably
 
-    def then_delete(table: DeltaTable) -> object:
-        monkeypatch.setattr(lake_merge, "files_of", asked)
+    def delete_and_commit(table: DeltaTable, folder: Path) -> object:
+        monkeypatch.setattr(lake_merge, "commit_durably", commit)
         DeltaTable(str(lake)).delete("item = 'pear'")
-        return asked(table)
+        return commit(table, folder)
 
-    monkeypatch.setattr(lake_merge, "files_of", then_delete)
+    monkeypatch.setattr(lake_merge, "commit_durably", delete_and_commit)
     assert apply(2, ("fig", 6, 6))
     assert rows(lake) == [("apple", 2, 3), ("fig", 6, 6)]
 

@@ -28,6 +28,7 @@ from pgsluice.cli.queue_shared import (
     show,
     work_queue,
 )
+from pgsluice.cli.queue_streams import streams
 from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics
 from pgsluice.errors import PayloadError
@@ -190,6 +191,6 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
 
 for _command in (
     *(blocked, browse, count, dead_letters, exports, get, limits, partitions, peek, replay),
-    *(replays, retention, retry_policy, tail, topics, unpark),
+    *(replays, retention, retry_policy, streams, tail, topics, unpark),
 ):
     queue.add_command(_command)

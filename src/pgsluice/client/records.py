@@ -167,6 +167,25 @@ class Export:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueStream:
+    """Who reads a queue as a stream.
+
+    Attributes:
+        stream_name: Its own name.
+        queue_name: The queue.
+        settled_seq: The last micro-batch that it said is stored; 0 before the first.
+        claimed_messages: How many messages it has claimed and not settled.
+        oldest_claim_at: When it claimed the first of them; None when there are none.
+    """
+
+    stream_name: str
+    queue_name: str
+    settled_seq: int
+    claimed_messages: int
+    oldest_claim_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """An archived message and the new one that it was sent again as."""
 

@@ -53,6 +53,19 @@ def duration_s(options: Mapping[str, str], name: str, default: float) -> float:
     return int(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[match[2]]
 
 
+def transaction(options: Mapping[str, str]) -> tuple[str | None, int | None]:
+    """Read txnAppId and txnVersion: who writes, and a number that rises with each of its writes; or twice None.
+
+    Raises:
+        ConfigurationError: One of them is missing, or the version is no whole number of 0 or more.
+    """
+    app_id = options.get("txnAppId") or None
+    version = whole_number_or_zero(options, "txnVersion")
+    if (app_id is None) != (version is None):
+        raise ConfigurationError("txnAppId and txnVersion belong together: give both or neither")
+    return app_id, version
+
+
 def whole_number_or_zero(options: Mapping[str, str], name: str) -> int | None:
     """Read an option that is a whole number of 0 or more; None when it is not given.
 

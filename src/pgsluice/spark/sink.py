@@ -36,8 +36,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.options import whole_number_or_zero
+from pgsluice.errors import ConfigurationError
+from pgsluice.spark.micro_batch import MicroBatch, reported
+from pgsluice.spark.options import transaction
 from pgsluice.spark.sink_rows import RowsWritten, commit, drop, is_committed, send, stage
 from pgsluice.spark.sink_target import Target
 
@@ -60,32 +61,18 @@ class RowStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         task = TaskContext.get()
         if self.is_direct:
             return RowsWritten(task.partitionId(), send(self.target, iterator))
-        # Spark tells a task neither the query nor the micro-batch, except here.
-        query_id = task.getLocalProperty("sql.streaming.queryId")
-        batch_id = task.getLocalProperty("streaming.sql.batchId")
-        if query_id is None or batch_id is None:
-            raise SluiceError(
-                "Spark does not say which micro-batch of which query this is; use PySpark 4.2 or newer "
-                "and start the stream with writeStream"
-            )
-        written = stage(
-            self.target, sink_id_of(query_id), int(batch_id), iterator, part=task.partitionId()
-        )
-        return replace(written, query_id=query_id, batch_id=int(batch_id))
+        micro_batch = MicroBatch.of(task)
+        app_id, version = micro_batch.app_id, micro_batch.batch_id
+        written = stage(self.target, app_id, version, iterator, part=task.partitionId())
+        return replace(written, micro_batch=micro_batch)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self.is_direct:
             return
         told = _told(messages)
-        queries = {(message.query_id, message.batch_id) for message in told}
-        if not queries:
-            return
-        query_id, batch_id = queries.pop()
-        if queries or query_id is None or batch_id != batchId:
-            raise SluiceError(
-                f"tasks of another query or micro-batch reported to micro-batch {batchId}; restart the stream"
-            )
-        commit(self.target, sink_id_of(query_id), batchId, told)
+        micro_batch = reported((message.micro_batch for message in told), batchId)
+        if micro_batch is not None:
+            commit(self.target, micro_batch.app_id, batchId, told)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         # Spark also calls this when commit() died after the rows were sent: nothing may be undone. What is staged
@@ -99,12 +86,7 @@ class RowBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.target = Target.of(options, schema)
         self.is_direct = _is_direct(options)
-        app_id = options.get("txnAppId") or None
-        version = whole_number_or_zero(options, "txnVersion")
-        if (app_id is None) != (version is None):
-            raise ConfigurationError(
-                "txnAppId and txnVersion belong together: give both or neither"
-            )
+        app_id, version = transaction(options)
         if app_id is not None and self.is_direct:
             raise ConfigurationError(
                 "txnAppId is given with delivery=direct, which cannot keep it; leave delivery out"
@@ -131,11 +113,6 @@ class RowBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         # As for a stream, what was sent stays; of what was staged nothing is needed any more.
         if any(message.stage_id is not None for message in _told(messages)):
             drop(self.target, self.sink_id, self.version)
-
-
-def sink_id_of(query_id: str) -> str:
-    """The name under which a query's commits stand in the ledger."""
-    return f"pgsluice:{query_id}"
 
 
 def refuse_overwrite(overwrite: bool) -> None:

@@ -37,6 +37,7 @@ from pgsluice.client.calls import spark_sinks as calls
 from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError, translate
 from pgsluice.spark.access import driver_connection, run, scrub
 from pgsluice.spark.arrow_ingest import ingest
+from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.schemas import conform
 from pgsluice.spark.sink_target import JSON_COLUMNS, Target
 
@@ -61,16 +62,14 @@ class RowsWritten(WriterCommitMessage):  # type: ignore[misc]
         row_count: How many rows.
         stage_id: The stage that has them, or None.
         carried: Otherwise they are here, as an Arrow stream; None where there are none.
-        query_id: For a stream, the query.
-        batch_id: And its micro-batch.
+        micro_batch: For a stream, which one they are of.
     """
 
     part: int
     row_count: int
     stage_id: int | None = None
     carried: bytes | None = None
-    query_id: str | None = None
-    batch_id: int | None = None
+    micro_batch: MicroBatch | None = None
 
 
 def stage(

@@ -1,17 +1,17 @@
 # Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
-"""The methods of the work queue that settle a claim only while it is current."""
+"""The methods of the work queue that settle a claim while it is current, and give up those of a stream."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import claims
-from pgsluice.client.records import ClaimOutcome, Message
+from pgsluice.client.calls import claims, spark_claims
+from pgsluice.client.records import ClaimOutcome, Message, QueueStream
 
 
 class Claims:
-    """Acknowledgements that a worker whose claim is over cannot give; a part of `WorkQueue`.
+    """Acknowledgements that a worker whose claim is over cannot give, and streams; a part of `WorkQueue`.
 
     `msg_id` and `read_ct` together name a claim. It is current until somebody else claims the message, also when its
     time is over. At the end of its range, 2,147,483,647, `read_ct` rises no more and cannot tell two claims apart.
@@ -121,3 +121,24 @@ class Claims:
         Source: `sluice.release`.
         """
         return self._runner.run(claims.release(queue_name, msg_id, read_ct, delay))
+
+    def list_queue_streams(self) -> list[QueueStream]:
+        """Return the streams that read queues, by name, and what each has claimed and not settled.
+
+        Source: `sluice.list_queue_streams`.
+        """
+        return self._runner.run(spark_claims.list_queue_streams())
+
+    def release_claims(self, stream_name: str) -> int | None:
+        """Give up a stream of a queue: what it claimed and did not settle is visible again at once.
+
+        Args:
+            stream_name: The option `consumer` of Spark's query, which has to be stopped. What it had stored and not
+                settled comes twice; started again with its checkpoint, it fails and says why.
+
+        Returns:
+            How many messages; None when there is no such stream.
+
+        Source: `sluice.release_claims`.
+        """
+        return self._runner.run(spark_claims.release_claims(stream_name))

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from pgsluice.client.calls.call import Call, column, record, scalar
+from pgsluice.client.records import QueueStream
 
 
 class Claimed(NamedTuple):
@@ -15,16 +16,6 @@ class Claimed(NamedTuple):
     seq: int
     messages: int
     first_enqueued_at: datetime | None
-
-
-class QueueStream(NamedTuple):
-    """Who reads a work queue as a stream, and what it has claimed and not settled."""
-
-    stream_name: str
-    queue_name: str
-    settled_seq: int
-    claimed_messages: int
-    oldest_claim_at: datetime | None
 
 
 def queue_stream_start(stream_name: str, queue_name: str) -> Call[tuple[int, int]]:

@@ -22,10 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet as pq
-from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from pgsluice.errors import SluiceError
 from pgsluice.spark.changes.collapse import (
     NEVER,
     Collapsed,
@@ -42,10 +40,10 @@ from pgsluice.spark.changes.current import (
     DELETED,
     SEQ,
     CurrentTable,
-    commit_durably,
     rows_of,
 )
 from pgsluice.spark.changes.reading import changes_of
+from pgsluice.spark.lake.disk import commit_durably
 from pgsluice.spark.lake.rewrites import rewriting
 from pgsluice.spark.lake.stats import Stats
 
@@ -176,19 +174,12 @@ def apply_cells(
     Raises:
         SluiceError: Other commits came between again and again.
     """
-    for _ in range(_TRIES):
-        if table.has_applied(app_id, version):
-            return False
-        try:
-            _apply(table, cells, summary, app_id, version, deleted_kept_h)
-        except CommitFailedError as error:
-            failure = error
-            table = table.again()
-        else:
-            return True
-    raise SluiceError(
-        f"the current state of {table.name} refused a commit: {failure}; run the pipeline again"
-    ) from failure
+    return table.commit_once(
+        lambda newest: _apply(newest, cells, summary, app_id, version, deleted_kept_h),
+        app_id=app_id,
+        version=version,
+        tries=_TRIES,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +307,7 @@ def _apply(
     properties = table.commit_properties(
         app_id, version, summary.emptied_at, rewriting(table.delta)
     )
-    with commit_durably(table):
+    with commit_durably(table.delta, table.folder):
         table.delta.create_write_transaction(
             actions, "append", table.delta.schema(), [BUCKET], commit_properties=properties
         )

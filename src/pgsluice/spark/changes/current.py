@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +18,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Transaction
 from deltalake import Schema as DeltaSchema
+from deltalake.exceptions import CommitFailedError
 
-from pgsluice.errors import ConfigurationError
+from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.changes.collapse import NEVER, Last, another_key, row_hash
 from pgsluice.spark.changes.columns import TIMESTAMP, array_of
-from pgsluice.spark.lake.disk import sync_delta_log, sync_file, sync_folder
+from pgsluice.spark.lake.delta import is_committed
+from pgsluice.spark.lake.reading import paths_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,8 +132,7 @@ class CurrentTable:
     @property
     def files(self) -> list[str]:
         """Its Parquet files, as paths."""
-        actions = pa.table(self.delta.get_add_actions())
-        return [str(self.folder / path) for path in actions["path"].to_pylist()]
+        return [str(self.folder / path) for path in paths_of(self.delta)]
 
     @property
     def emptied_at(self) -> int:
@@ -142,9 +142,39 @@ class CurrentTable:
 
     def has_applied(self, app_id: str, version: int) -> bool:
         """Whether this version of an application's commits, or a later one, is in the table."""
-        last = self.delta.transaction_version(app_id)
-        # Not `last or -1`: the first micro-batch has the number 0.
-        return last is not None and last >= version
+        return is_committed(self.delta, app_id, version)
+
+    def commit_once(
+        self, commit: Callable[[CurrentTable], None], *, app_id: str, version: int, tries: int
+    ) -> bool:
+        """Commit a version of an application once; where another commit came between, on top of it.
+
+        Args:
+            commit: Makes the commit on the table that it is given; CommitFailedError says that another one came.
+            app_id: Who commits.
+            version: Rises with each of its commits; the first may be 0.
+            tries: How often before it is given up, 1 or more.
+
+        Returns:
+            False when this or a later version was committed already; nothing is done then.
+
+        Raises:
+            SluiceError: Other commits came between again and again.
+        """
+        table = self
+        for _ in range(tries):
+            if table.has_applied(app_id, version):
+                return False
+            try:
+                commit(table)
+            except CommitFailedError as error:
+                failure = error
+                table = table.again()
+            else:
+                return True
+        raise SluiceError(
+            f"the current state of {table.name} refused a commit: {failure}; run the pipeline again"
+        ) from failure
 
     def require_key(self, key: tuple[str, ...]) -> None:
         """Refuse changes that know rows by something else.
@@ -208,20 +238,6 @@ def rows_of(name: str, schema: pa.Schema, lasts: Iterable[Last]) -> pa.Table:
         return array_of(values, field.type, f"{name}.{field.name}")
 
     return pa.table([column(field) for field in schema], schema=schema)
-
-
-@contextmanager
-def commit_durably(table: CurrentTable) -> Iterator[None]:
-    """Force to disk what is committed within: Spark forgets a micro-batch once it is applied."""
-    version, files = table.delta.version(), set(table.files)
-    yield
-    table.delta.update_incremental()
-    new = [Path(file) for file in set(table.files) - files]
-    for file in new:
-        sync_file(file)
-    for folder in {file.parent for file in new}:
-        sync_folder(folder)
-    sync_delta_log(table.folder, version + 1, table.delta.version())
 
 
 def table_folder(lake: Path, name: str) -> Path:

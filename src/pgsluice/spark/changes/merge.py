@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 from deltalake.exceptions import CommitFailedError
 
-from pgsluice.errors import SluiceError
 from pgsluice.spark.changes.collapse import Collapsed, Last
-from pgsluice.spark.changes.current import DELETED, ROW, SEQ, CurrentTable, commit_durably, rows_of
+from pgsluice.spark.changes.current import DELETED, ROW, SEQ, CurrentTable, rows_of
+from pgsluice.spark.lake.disk import commit_durably
 
 _TRIES = 5  # somebody compacts the table meanwhile
 
@@ -32,26 +32,19 @@ def merge(table: CurrentTable, collapsed: Collapsed, *, app_id: str, version: in
     Raises:
         SluiceError: A value does not fit its column, or other commits came between again and again.
     """
-    for _ in range(_TRIES):
-        if table.has_applied(app_id, version):
-            return False
-        try:
-            _merge(table, collapsed.above(table.emptied_at), app_id, version)
-        except CommitFailedError as error:
-            failure = error
-            table = table.again()
-        else:
-            return True
-    raise SluiceError(
-        f"the current state of {table.name} refused a commit: {failure}; run the pipeline again"
-    ) from failure
+    return table.commit_once(
+        lambda newest: _merge(newest, collapsed.above(newest.emptied_at), app_id, version),
+        app_id=app_id,
+        version=version,
+        tries=_TRIES,
+    )
 
 
 def forget_deleted(table: CurrentTable, *, kept_h: float) -> None:
     """Remove the traces of rows that were deleted longer ago than this, in hours."""
     before = datetime.now(UTC) - timedelta(hours=kept_h)
     # Where somebody compacts the table at this moment: another time.
-    with suppress(CommitFailedError), commit_durably(table):
+    with suppress(CommitFailedError), commit_durably(table.delta, table.folder):
         table.delta.delete(f"{DELETED} and _changed_at < '{before.isoformat()}'")
 
 
@@ -65,7 +58,7 @@ def _merge(table: CurrentTable, collapsed: Collapsed, app_id: str, version: int)
     draws_line = collapsed.emptied_at > table.emptied_at
     if not rows.num_rows and not draws_line:
         return
-    with commit_durably(table):
+    with commit_durably(table.delta, table.folder):
         merger = table.delta.merge(
             rows,
             " and ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in known_by),

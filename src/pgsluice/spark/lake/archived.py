@@ -7,7 +7,6 @@ server hashes its rows by the same rule, which stands in sql/sluice/functions/ve
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from pyarrow import dataset
 
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import SluiceError
+from pgsluice.spark.lake.disk import sync_file, sync_folder
 
 # In the order in which they are hashed.
 COLUMNS = (
@@ -83,10 +83,18 @@ def _joined(backlog: Sequence[Backlog], gap: int) -> list[IdRange]:
     return ranges
 
 
-def files_with(table: DeltaTable, ranges: Iterable[IdRange]) -> list[str]:
-    """The files of a table that may hold messages with these ids; statistics rule out the others."""
+def files_with(table: DeltaTable, ranges: Iterable[IdRange]) -> set[str]:
+    """The files of a table that may hold messages with these ids, as `paths_of` names them.
+
+    Statistics rule out the others.
+    """
     predicate = [[("msg_id", ">=", ids.first), ("msg_id", "<=", ids.last)] for ids in ranges]
-    return table.file_uris(file_pruning_predicate=predicate) if predicate else []
+    if not predicate:
+        return set()
+    # Of a file's URI, delta-rs encodes the table's folder and not what comes after it.
+    folder = table.table_uri.removeprefix("file://")
+    uris = table.file_uris(file_pruning_predicate=predicate)
+    return {uri.removeprefix("file://").removeprefix(folder) for uri in uris}
 
 
 def read_again(table: DeltaTable, ids: IdRange) -> Iterator[Found]:
@@ -133,28 +141,22 @@ def hashed(batch: pa.RecordBatch) -> Found:
     )
 
 
-def force_to_disk(table: DeltaTable, files: Iterable[str]) -> None:
-    """Force files of a table, and its log, to disk; nothing where they are not in a folder.
+def force_to_disk(folder: Path, files: Iterable[str]) -> None:
+    """Force files of a table, and its log, to disk.
 
     Who wrote them may have been killed before it did: they can be read then, and a power failure may still take
     them away.
+
+    Args:
+        folder: The table's.
+        files: Their paths in it.
     """
-    root = Path(table.table_uri.removeprefix("file://"))
-    log = root / "_delta_log"
-    if not log.is_dir():
-        return
-    data = [Path(file.removeprefix("file://")) for file in files]
-    for path in [*data, *log.iterdir(), log, root, *{path.parent for path in data}]:
-        if path.is_file() or path.is_dir():
-            _force(path)
-
-
-def _force(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    log = folder / "_delta_log"
+    data = [folder / file for file in files]
+    for path in [*data, *log.iterdir()]:
+        sync_file(path)
+    for parent in {log, folder, *(path.parent for path in data)}:
+        sync_folder(parent)
 
 
 def _text(column: pa.Array) -> Any:

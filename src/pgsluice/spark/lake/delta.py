@@ -126,7 +126,7 @@ class DeltaLakeTable(LakeTable):
             return True
         properties = None
         if app_id is not None and version is not None:
-            if _is_committed(table, app_id, version):
+            if is_committed(table, app_id, version):
                 return False
             properties = CommitProperties(app_transactions=[Transaction(app_id, version)])
         claim(Path(self.path), files)
@@ -145,7 +145,7 @@ class DeltaLakeTable(LakeTable):
             )
         except CommitFailedError as error:
             again = DeltaTable(self.path)
-            if app_id is not None and version is not None and _is_committed(again, app_id, version):
+            if app_id is not None and version is not None and is_committed(again, app_id, version):
                 return False  # by a driver that was thought dead
             raise SluiceError(
                 f"the lake table in {self.path} refused a commit: {error}; run the write again"
@@ -166,7 +166,8 @@ class DeltaLakeTable(LakeTable):
         return 0 if table is None else row_count(table)
 
 
-def _is_committed(table: DeltaTable, app_id: str, version: int) -> bool:
+def is_committed(table: DeltaTable, app_id: str, version: int) -> bool:
+    """Whether this version of an app, or a later one, is in the table."""
     last = table.transaction_version(app_id)
     # Not `last or -1`: the first micro-batch has the number 0.
     return last is not None and last >= version

@@ -17,7 +17,7 @@ from pgsluice.spark.lake.compaction import bins, rows_of
 from pgsluice.spark.lake.disk import sync_delta_log
 from pgsluice.spark.lake.files import LakeFile, write_files
 from pgsluice.spark.lake.jobs import TARGET_MB_DEFAULT, Commit, Compaction, TableState, Vacuum
-from pgsluice.spark.lake.reading import TableFile, files_of, refuse_hidden, schema_of
+from pgsluice.spark.lake.reading import TableFile, files_of, paths_of, refuse_hidden, schema_of
 from pgsluice.spark.lake.rewrites import rewriting
 from pgsluice.spark.lake.taking import claim, old_files, take_away
 from pgsluice.spark.schemas import arrow_schema
@@ -60,7 +60,7 @@ def vacuum(folder: Path, *, retention_hours: float, dry_run: bool) -> Vacuum:
         names = old_files(folder, unneeded, age_s=age_s)
         return Vacuum(names, sum((folder / name).stat().st_size for name in names))
     removed, size_bytes = take_away(
-        folder, unneeded, age_s=age_s, named=lambda: _files(DeltaTable(str(folder)))
+        folder, unneeded, age_s=age_s, named=lambda: paths_of(DeltaTable(str(folder)))
     )
     return Vacuum(removed, size_bytes)
 
@@ -88,7 +88,7 @@ def _replaced(folder: Path, old: list[TableFile], new: list[LakeFile]) -> DeltaT
         f"rows of the lake table in {folder} were removed or rewritten while it was compacted; run it again"
     )
     table = _open(folder)
-    if {file.path for file in old} - _files(table):
+    if {file.path for file in old} - paths_of(table):
         raise changed
     now_ms = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = [
@@ -120,11 +120,6 @@ def _open(folder: Path) -> DeltaTable:
             f"there is no lake table in {folder}; run a pipeline into it first"
         )
     return DeltaTable(str(folder))
-
-
-def _files(table: DeltaTable) -> set[str]:
-    """The files of the table as they are named on the disk."""
-    return {file.path for file in files_of(table)}
 
 
 def _unneeded(table: DeltaTable, retention_hours: float) -> list[str]:

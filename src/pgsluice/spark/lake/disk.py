@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgsluice.spark.lake.reading import paths_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 
 def sync_folder(folder: Path) -> None:
@@ -17,6 +25,25 @@ def sync_file(path: Path) -> None:
         _sync(path)
     except FileNotFoundError:
         return
+
+
+@contextmanager
+def commit_durably(table: DeltaTable, folder: Path) -> Iterator[None]:
+    """Force to disk what delta-rs writes and commits within: it leaves that to the system.
+
+    Args:
+        table: The table on which the commit is made.
+        folder: Its folder.
+    """
+    before, known = table.version(), paths_of(table)
+    yield
+    table.update_incremental()
+    new = [Path(path) for path in paths_of(table) - known]
+    for path in new:
+        sync_file(folder / path)
+    for parent in {parent for path in new for parent in path.parents}:
+        sync_folder(folder / parent)
+    sync_delta_log(folder, before + 1, table.version())
 
 
 def sync_delta_log(folder: Path, first: int, last: int) -> None:

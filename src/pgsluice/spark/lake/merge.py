@@ -22,9 +22,8 @@ from deltalake.transaction import CommitProperties, Transaction
 
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.lake.address import IcebergAddress, parse
-from pgsluice.spark.lake.delta import DeltaLakeTable
-from pgsluice.spark.lake.disk import sync_delta_log, sync_file
-from pgsluice.spark.lake.reading import files_of
+from pgsluice.spark.lake.delta import DeltaLakeTable, is_committed
+from pgsluice.spark.lake.disk import commit_durably
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,9 +77,7 @@ def upsert(
             f"the rows have the columns {', '.join(rows.columns)}, and not {', '.join(missing) or 'a key'}"
         )
     table = DeltaLakeTable.in_folder(place, rows.schema)
-    table.create()
-    last = table.last_version(app_id)
-    if last is not None and last >= version:
+    if is_committed(table.create(), app_id, version):
         return False
     newest = _newest(rows, key, seq)
     if has_merge(rows.sparkSession):
@@ -149,10 +146,8 @@ def _merge_on_driver(
     same = " and ".join(f"t.{_name(column)} = s.{_name(column)}" for column in key)
     for _ in range(_TRIES):
         table = DeltaTable(str(folder))
-        last = table.transaction_version(app_id)
-        if last is not None and last >= version:
+        if is_committed(table, app_id, version):
             return False
-        before, files = table.version(), {file.path for file in files_of(table)}
         merger = table.merge(
             rows,
             same,
@@ -162,14 +157,12 @@ def _merge_on_driver(
         )
         merger = merger.when_matched_update_all(f"s.{_name(seq)} > t.{_name(seq)}")
         try:
-            merger.when_not_matched_insert_all().execute()
+            with commit_durably(table, folder):
+                merger.when_not_matched_insert_all().execute()
         except CommitFailedError as error:
             failure = error
-            continue
-        for name in {file.path for file in files_of(table)} - files:
-            sync_file(folder / name)
-        sync_delta_log(folder, before + 1, table.version())
-        return True
+        else:
+            return True
     raise SluiceError(
         f"the lake table in {folder} refused {_TRIES} commits, as others came before: {failure}; run it again"
     ) from failure

@@ -99,6 +99,12 @@ def read_files(
     return _read_with_values(spark, schema, paths, files, partitioned)
 
 
+def paths_of(table: DeltaTable) -> set[str]:
+    """The paths of a Delta table's files, relative to its folder, as on the disk."""
+    # Delta's log has URLs.
+    return {unquote(path) for path in table.get_add_actions().column("path").to_pylist()}
+
+
 def files_of(table: DeltaTable) -> list[TableFile]:
     """The files of a Delta table, in no order."""
     actions = table.get_add_actions(flatten=True)

@@ -28,7 +28,7 @@ from pgsluice.client.calls import spark as calls
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.access import Access, driver_connection, run
-from pgsluice.spark.lake.reading import row_count
+from pgsluice.spark.lake.reading import paths_of, row_count
 from pgsluice.spark.patience import patiently
 from pgsluice.spark.pipelines.places import access_for, folder, session_for
 from pgsluice.spark.running import Progress
@@ -235,8 +235,9 @@ class ArchiveCopy:
         rows = patiently(lambda: session.read.format("pgsluice").options(**options).load())
         there = DeltaTable(str(self.place))
         last = there.transaction_version(source.app_id)
-        files = there.file_uris() if backlog is None else files_with(there, ranges_of(backlog))
-        if files:
+        paths = paths_of(there) if backlog is None else files_with(there, ranges_of(backlog))
+        if paths:
+            files = [str(self.place / path) for path in paths]
             known = session.read.schema("msg_id bigint, enqueued_at timestamp").parquet(*files)
             rows = rows.join(known, ["msg_id", "enqueued_at"], "left_anti").select(*rows.columns)
         writer = rows.write.format("pgsluice-delta").mode("append")
@@ -257,7 +258,7 @@ class ArchiveCopy:
 
         table = DeltaTable(str(self.place))
         ranges = ranges_of(backlog)
-        force_to_disk(table, files_with(table, ranges))
+        force_to_disk(self.place, files_with(table, ranges))
         different: list[int] = []
         for ids in ranges:
             for found in read_again(table, ids):

@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access
+from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.patience import patiently
-from pgsluice.spark.pipelines.events import EventStream
+from pgsluice.spark.pipelines.events import EventStream, known_shards, read_log, triggered
 from pgsluice.spark.pipelines.places import (
     access_for,
     consumer_name,
@@ -27,7 +28,6 @@ from pgsluice.spark.pipelines.places import (
 )
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import require_extra
-from pgsluice.spark.shards import open_shards
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,8 +135,8 @@ def changes(
         checkpoint: A folder for Spark's notes on how far it is. Lake and checkpoint belong together.
         dsn, consumer, once, starting, max_rows_per_trigger, trigger_s, partitions, spark, on_progress: See `events`.
         snapshots: Tables, captured by `sluice.capture`, whose rows of before are wanted too. They are appended to the
-            log, once for each checkpoint, before this returns; interrupted, it goes on in the next run. Writers go
-            on.
+            log, once for each checkpoint, by a thread beside the stream; with `once`, before this returns. Interrupted,
+            it goes on in the next run. Writers go on.
         tables: Tables that get a current state, as `schema.table`; all of which there are changes when None.
         buckets: Tables too large for the driver, as `schema.table`, and into how many buckets each is divided: changes
             are applied by Spark's executors then. It stays as it was when the table's current state was made.
@@ -150,7 +150,7 @@ def changes(
         MissingExtraError, MissingJavaError: See `session`.
         ConfigurationError: Lake and checkpoint do not belong together, or a table or a column cannot be kept.
         LogNotFoundError: There is no such event log.
-        CaptureError: A table of `snapshots` is not captured into this log.
+        CaptureError: A table of `snapshots` is not captured into this log; without `once` the stream says so.
         SluiceError: A change cannot be read or applied, or anything else that stopped the stream.
     """
     require_extra()
@@ -178,24 +178,15 @@ def changes(
             "startingOffsets": starting,
             "maxRowsPerTrigger": str(max_rows_per_trigger),
         }
-        ways = open_shards(options)
-        for shard in ways.values():
-            with closing(shard):
-                shard.look()  # an unknown log is named before Java starts
+        ways = known_shards(options)
         session = session_for(spark, "pgsluice changes")
         open_table(events_folder, notes, LOG_SCHEMA)
         wanted = Snapshots(snapshots, log, notes / "snapshots")
         ends_by_itself = once and not wanted.pending()
-        options["numPartitions"] = str(partitions or session.sparkContext.defaultParallelism)
-        rows = patiently(lambda: session.readStream.format("pgsluice").options(**options).load())
+        rows = read_log(session, options, partitions)
         writer = rows.writeStream.foreachBatch(_batch_writer(events_folder, states))
-        writer = writer.option("checkpointLocation", str(notes))
-        if ends_by_itself:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{int(trigger_s * 1000)} milliseconds")
         stream = ChangeStream(
-            writer,
+            triggered(writer, notes, None if ends_by_itself else trigger_s),
             snapshots=wanted,
             access=access,
             log=log,
@@ -213,10 +204,7 @@ def changes(
 
 def _batch_writer(events_folder: Path, states: CurrentStates) -> Callable[[DataFrame, int], None]:
     def write(events: DataFrame, batch_id: int) -> None:
-        from pgsluice.spark.lake.sink import app_id_of
-
-        query_id = events.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        app_id = app_id_of(query_id)
+        app_id = MicroBatch.of(events.sparkSession.sparkContext).app_id
         # Two readers follow, and the database is to be asked once.
         events.persist()
         try:

@@ -31,7 +31,7 @@ from pgsluice.spark.session import require_extra
 from pgsluice.spark.shards import LogShard, decode, encode, open_shards
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
 
@@ -132,8 +132,8 @@ def events(
         checkpoint: A folder for Spark's notes on how far it is. Table and checkpoint belong together.
         dsn: Where to connect; by the rule of `pgsluice.connection` when None. A password in it goes to
             Spark's workers through a file in the temporary folder that only this user can read,
-            deleted when the stream or the program ends; after a kill -9 it stays there. On a cluster give
-            `env:NAME` or `file:PATH`: a variable or a file that every machine has.
+            deleted when the stream or the program ends; after a kill -9, when this user's next such file
+            is made. On a cluster give `env:NAME` or `file:PATH`: a variable or a file that every machine has.
         shards: Several databases instead, whatever `dsn` is, each with a log of this name: what to call it in the
             table's column `shard`, and where to connect.
         consumer: The name under which the log keeps what the stream has not read; made from the
@@ -171,21 +171,12 @@ def events(
             "offsets": offsets,
             "maxRowsPerTrigger": str(max_rows_per_trigger),
         }
-        ways = open_shards(options)
-        for shard in ways.values():
-            with closing(shard):
-                shard.look()  # an unknown log is named before Java starts
+        ways = known_shards(options)
         session = session_for(spark, "pgsluice events")
         table = open_table(place, notes, log_schema(options))
-        options["numPartitions"] = str(partitions or session.sparkContext.defaultParallelism)
-        rows = patiently(lambda: session.readStream.format("pgsluice").options(**options).load())
-        writer = rows.writeStream.format(table.format_name).option("checkpointLocation", str(notes))
-        if once:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{int(trigger_s * 1000)} milliseconds")
+        writer = read_log(session, options, partitions).writeStream.format(table.format_name)
         stream = EventStream(
-            writer,
+            triggered(writer, notes, None if once else trigger_s),
             log=log,
             lake=place,
             consumer=name,
@@ -195,6 +186,32 @@ def events(
         if once:
             stream.drain(on_progress=on_progress)
         return stream
+
+
+def known_shards(options: Mapping[str, str]) -> dict[str, LogShard]:
+    """The shards of a stream; an unknown log is named here, before Java starts."""
+    shards = open_shards(options)
+    for shard in shards.values():
+        with closing(shard):
+            shard.look()
+    return shards
+
+
+def read_log(
+    session: SparkSession, options: Mapping[str, str], partitions: int | None
+) -> DataFrame:
+    """The stream that options describe, read by so many tasks at once; by Spark's parallelism when None."""
+    tasks = str(partitions or session.sparkContext.defaultParallelism)
+    reader = session.readStream.format("pgsluice").options(**options)
+    return patiently(reader.option("numPartitions", tasks).load)
+
+
+def triggered(writer: DataStreamWriter, notes: Path, trigger_s: float | None) -> DataStreamWriter:
+    """The writer with its checkpoint and trigger: every so many seconds, or what is there now when None."""
+    writer = writer.option("checkpointLocation", str(notes))
+    if trigger_s is None:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=f"{int(trigger_s * 1000)} milliseconds")
 
 
 def _place(dsn: str | None, shards: Mapping[str, str] | None, cleanup: ExitStack) -> dict[str, str]:

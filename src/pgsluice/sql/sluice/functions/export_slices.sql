@@ -1,7 +1,7 @@
 /*
  * As queue_slices, for what an export has not verified. Every query finds the same rows only in one snapshot.
  *
- * Calls: sluice.export_backlog.
+ * Calls: sluice.export_backlog, sluice._message_columns_sql.
  */
 create or replace function sluice.export_slices(
     queue_name text, export_name text, slice_count integer, columns text[]
@@ -14,19 +14,8 @@ as $$
 declare
     v_table text := format('pgmq.%I', pgmq.format_table_name(queue_name, 'a'));
     v_unverified text := sluice._unverified_sql((sluice._require_export(queue_name, export_name)).export_id);
-    v_columns text;
+    v_columns text := sluice._message_columns_sql(columns);
 begin
-    -- As text, JSON arrives as it is written, and no client needs to know the type.
-    select string_agg(
-        case
-            when k.name in ('message', 'headers') then format('m.%I::text as %1$I', k.name)
-            else format('m.%I', k.name)
-        end,
-        ', ' order by k.position
-    )
-    into v_columns
-    from unnest(columns) with ordinality as k (name, position);
-
     return query
         with page as (
             select b.*, sum(b.messages) over (order by b.first_msg_id) as messages_until, sum(b.messages) over () as messages_all

@@ -10,7 +10,7 @@
  * them. So the ranges end at quantiles of the ids on some pages, drawn at random: about as many rows in each.
  * Statistics would do too, but those of a queue are old as soon as they are there.
  *
- * Calls: pgmq.format_table_name. Reads: the queue's or the archive's table, or sluice.dead_letter.
+ * Calls: pgmq.format_table_name, sluice._message_columns_sql. Reads: the queue's or the archive's table, or sluice.dead_letter.
  */
 create or replace function sluice.queue_slices(
     queue_name text, relation text, slice_count integer, columns text[]
@@ -26,7 +26,7 @@ declare
     v_table text;
     v_id text := 'msg_id';
     v_condition text := 'true';
-    v_columns text;
+    v_columns text := sluice._message_columns_sql(columns);
     v_highest bigint;
     v_pages bigint;
     v_bounds bigint[];
@@ -61,17 +61,6 @@ begin
         using slice_count, v_pages_max, greatest(v_pages, 1)
         into v_bounds;
     end if;
-
-    -- As text, JSON arrives as it is written, and no client needs to know the type.
-    select string_agg(
-        case
-            when k.name in ('message', 'headers') then format('m.%I::text as %1$I', k.name)
-            else format('m.%I', k.name)
-        end,
-        ', ' order by k.position
-    )
-    into v_columns
-    from unnest(columns) with ordinality as k (name, position);
 
     return query
         select row_number() over (order by b.bound)::integer,

@@ -18,7 +18,7 @@ declare
     v_low bigint;
     v_high bigint;
     v_count bigint;
-    v_columns text;
+    v_columns text := sluice._message_columns_sql(columns, hides_vt => true); -- the mark is nobody else's concern
 begin
     select array_agg(b.mark order by b.seq), sum(b.messages)
     into v_marks, v_messages
@@ -35,18 +35,6 @@ begin
     if v_high is null then
         return; -- somebody took them out
     end if;
-    -- As text, JSON arrives as it is written, and no client needs to know the type. The mark is nobody else's concern.
-    select string_agg(
-        case
-            when k.name = 'vt' then 'null::timestamptz as vt'
-            when k.name in ('message', 'headers') then format('m.%I::text as %1$I', k.name)
-            else format('m.%I', k.name)
-        end,
-        ', ' order by k.position
-    )
-    into v_columns
-    from unnest(columns) with ordinality as k (name, position);
-
     v_count := greatest(1, least(slice_count, v_high - v_low, 1 + v_messages / slice_messages_min));
     return query
         select s.number::integer,
