@@ -26,6 +26,7 @@ from pgsluice.spark.lake.iceberg_catalog import load_table, opened_catalog
 from pgsluice.spark.lake.jobs import compact, show, vacuum
 from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.pipelines.events import events
+from pgsluice.spark.pipelines.replay import replay
 from pgsluice.spark.schemas import struct
 from pgsluice.spark.stream import LOG_SCHEMA
 from spark.conftest import LOG
@@ -413,3 +414,31 @@ def test_a_log_streams_into_it_and_is_read_back_without_a_jar(
     assert len(show(PLACE).history) == 2
     with pytest.raises(ConfigurationError, match=f"the lake table {PLACE} holds rows"):
         events(LOG, PLACE, tmp_path / "others", dsn=database_18.url, once=True, spark=spark)
+
+
+def test_its_rows_are_replayed_as_they_were_when_the_replay_began(
+    spark: SparkSession,
+    log: psycopg.Connection,
+    database_18: Database,
+    home: Path,
+    tmp_path: Path,
+):
+    (home / ".pyiceberg.yaml").write_text(
+        f"catalog:\n  lake:\n    uri: sqlite:///{tmp_path}/c.db\n    warehouse: {tmp_path}/w\n"
+    )
+    log.execute("select pgmq.create('again')")
+
+    def replayed(name: str) -> list[str]:
+        replay(PLACE, name, queue="again", dsn=database_18.url, spark=spark)
+        sent = log.execute("select message, headers from pgmq.q_again order by msg_id").fetchall()
+        assert {headers["x-pgmq-replayed-from"]["lake"] for _, headers in sent} == {"events.orders"}
+        return [message["ev_data"] for message, _ in sent]
+
+    insert(log, "first")
+    events(LOG, PLACE, tmp_path / "notes", dsn=database_18.url, once=True, spark=spark)
+    assert replayed("once") == ["first"]
+    insert(log, "second")
+    events(LOG, PLACE, tmp_path / "notes", dsn=database_18.url, once=True, spark=spark)
+
+    assert replayed("once") == ["first"]
+    assert replayed("all") == ["first", "first", "second"]

@@ -347,8 +347,13 @@ def ingest(**options: Any) -> None:
     carry_kind("ingest", **options)
 
 
-@run.command(short_help="Add rows of a Delta table to a queue or a log.")
-@click.option("--lake", required=True, metavar="DIR", help="The Delta table's folder.")
+@run.command(short_help="Add rows of the lake to a queue or a log.")
+@click.option(
+    "--lake",
+    required=True,
+    metavar="DIR",
+    help="The Delta table's folder, or iceberg:CATALOGUE/NAMESPACE.TABLE.",
+)
 @click.option(
     "--name",
     required=True,
@@ -385,7 +390,7 @@ def ingest(**options: Any) -> None:
 )
 @run_options
 def replay(**options: Any) -> None:
-    """Add rows of a Delta table to a work queue or to an event log, in the order of their ids.
+    """Add rows of a table of the lake to a work queue or to an event log, in the order of their ids.
 
     The table is one that `archive` or `events` has written; its rows are taken as they are when the replay first
     starts. Run again, it goes on where it was, and adds nothing once it is done.

@@ -237,12 +237,27 @@ class IcebergLakeTable(LakeTable):
         return catalog.load_table(self.address.identifier)
 
 
-def read_iceberg(spark: SparkSession, address: IcebergAddress) -> DataFrame:
-    """Read an Iceberg table as its newest snapshot has it, without any jar.
+def newest_snapshot(address: IcebergAddress) -> int | None:
+    """The id of an Iceberg table's newest snapshot; None when there is none, or no table."""
+    with opened_catalog(address.catalog) as catalog:
+        table = load_table(catalog, address)
+        newest = None if table is None else table.current_snapshot()
+        return None if newest is None else int(newest.snapshot_id)
+
+
+def read_iceberg(
+    spark: SparkSession, address: IcebergAddress, *, snapshot_id: int | None = None
+) -> DataFrame:
+    """Read an Iceberg table as a snapshot has it, without any jar.
+
+    Args:
+        spark: A session.
+        address: Where the table is.
+        snapshot_id: The newest when None.
 
     Raises:
-        ConfigurationError: There is no such table, or rows were deleted or columns renamed in a way that its
-            files alone do not show.
+        ConfigurationError: There is no such table, or no such snapshot any more; or rows were deleted or columns
+            renamed in a way that its files alone do not show.
     """
     with opened_catalog(address.catalog) as catalog:
         table = load_table(catalog, address)
@@ -251,7 +266,8 @@ def read_iceberg(spark: SparkSession, address: IcebergAddress) -> DataFrame:
                 f"there is no lake table {address}; run a pipeline into it first"
             )
         schema = spark_schema(table)
-        files = [str(local_folder(f.file_path, address)) for f in plain_files(table, address)]
+        found = plain_files(table, address, snapshot_id=snapshot_id)
+        files = [str(local_folder(file.file_path, address)) for file in found]
     if not files:
         return spark.createDataFrame([], schema)
     # The values of partitions are in the files, not to be guessed from the folders' names.

@@ -99,13 +99,20 @@ def partition_columns(table: Table, address: IcebergAddress) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
 
 
-def plain_files(table: Table, address: IcebergAddress) -> list[DataFile]:
-    """The files of the newest snapshot, which must be all there is to know.
+def plain_files(
+    table: Table, address: IcebergAddress, *, snapshot_id: int | None = None
+) -> list[DataFile]:
+    """The files of a snapshot, the newest when None, which must be all there is to know.
 
     Raises:
-        ConfigurationError: Rows were deleted, or columns renamed, in a way that the files do not show.
+        ConfigurationError: Rows were deleted, or columns renamed, in a way that the files do not show; or the
+            snapshot has expired.
     """
-    tasks = list(table.scan().plan_files())
+    if snapshot_id is not None and table.snapshot_by_id(snapshot_id) is None:
+        raise ConfigurationError(
+            f"the lake table {address} has no snapshot {snapshot_id} any more; read it as it is now"
+        )
+    tasks = list(table.scan(snapshot_id=snapshot_id).plan_files())
     if any(task.delete_files for task in tasks) or any(
         len(column.names) > 1 for column in (table.name_mapping() or ())
     ):

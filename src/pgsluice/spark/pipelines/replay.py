@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from pgsluice.client.log_records import NewEvent
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.lake.reading import read_table
 from pgsluice.spark.patience import patiently
 from pgsluice.spark.pipelines.delivery import Delivery, Refused, Row, Target
-from pgsluice.spark.pipelines.places import folder, session_for
+from pgsluice.spark.pipelines.places import session_for
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import require_extra
 
@@ -91,7 +92,7 @@ def replay(
     stop: threading.Event | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> ReplayProgress:
-    """Add rows of a Delta table to a work queue or to an event log, each once for each name of a replay.
+    """Add rows of a table of the lake to a work queue or to an event log, each once for each name of a replay.
 
     The table is one that `archive` or `events` has written. Its rows are taken as they are when the replay
     first starts, and in the order of their ids. The database remembers under the name how far the replay is:
@@ -102,7 +103,7 @@ def replay(
     its fields in a log, and where `ev_extra4` is null gets it there; in a queue it becomes an object of them.
 
     Args:
-        lake: The table's folder.
+        lake: A Delta table's folder, or `iceberg:catalogue/namespace.table`.
         name: What this replay is called. Another selection needs another name.
         queue: A work queue; or
         log: An event log.
@@ -128,7 +129,7 @@ def replay(
         raise ConfigurationError(
             f"batch_rows is {batch_rows} and rate {rate}; use 1 or more, and more than 0"
         )
-    place, target = folder(lake, "lake"), Target(queue, log)
+    place, target = parse(lake), Target(queue, log)
     selection = _selection(
         lake=str(place),
         target=str(target),
@@ -155,7 +156,7 @@ def replay(
             target,
             sink_id=sink_id,
             detail=noted,
-            make=_maker(shape, target, ev_type, origin={"lake": place.name, "replay": name}),
+            make=_maker(shape, target, ev_type, origin={"lake": _called(place), "replay": name}),
             pace=_Pace(rate, stop or threading.Event()),
             tell=on_progress or (lambda _progress: None),
             progress=ReplayProgress(left=left),
@@ -262,15 +263,31 @@ def _require_same(name: str, noted: Mapping[str, Any], selection: Mapping[str, A
         )
 
 
-def _newest_version(lake: Path) -> int | None:
+def _called(place: Path | IcebergAddress) -> str:
+    return place.identifier if isinstance(place, IcebergAddress) else place.name
+
+
+def _newest_version(place: Path | IcebergAddress) -> int | None:
+    if isinstance(place, IcebergAddress):
+        from pgsluice.spark.lake.iceberg import newest_snapshot
+
+        return newest_snapshot(place)
     from deltalake import DeltaTable
 
-    return DeltaTable(str(lake)).version() if DeltaTable.is_deltatable(str(lake)) else None
+    return DeltaTable(str(place)).version() if DeltaTable.is_deltatable(str(place)) else None
+
+
+def _read(session: SparkSession, place: Path | IcebergAddress, version: int | None) -> DataFrame:
+    if isinstance(place, IcebergAddress):
+        from pgsluice.spark.lake.iceberg import read_iceberg
+
+        return read_iceberg(session, place, snapshot_id=version)
+    return read_table(session, place, version=version)
 
 
 def _chosen(
     session: SparkSession,
-    lake: Path,
+    lake: Path | IcebergAddress,
     version: int | None,
     selection: Mapping[str, Any],
     done_to: int,
@@ -279,7 +296,7 @@ def _chosen(
     from pyspark.errors import AnalysisException, ParseException
     from pyspark.sql import functions as fn
 
-    table = read_table(session, lake, version=version)
+    table = _read(session, lake, version)
     shape = next((one for one in (_MESSAGES, _EVENTS) if one.id in table.columns), None)
     if shape is None:
         raise ConfigurationError(
