@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
 from pgsluice import EventLog, ShareGroup
 from support import rows, value
 
-PGSLUICE = [sys.executable, "-c", "from pgsluice.cli.main import main; main()"]
-
 
 @pytest.fixture
-def group(database_18):
-    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*PGSLUICE, "group", *arguments, "--dsn", database_18.url],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, (
-            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
-        return done
-
-    return run
+def group(command):
+    return partial(command, "group")
 
 
 @pytest.fixture

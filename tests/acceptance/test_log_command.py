@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -16,18 +17,8 @@ PGSLUICE = [sys.executable, "-c", "from pgsluice.cli.main import main; main()"]
 
 
 @pytest.fixture
-def log(database_18):
-    def run(*arguments: str, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*PGSLUICE, "log", *arguments, "--dsn", database_18.url],
-            input=stdin, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, (
-            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
-        return done
-
-    return run
+def log(command):
+    return partial(command, "log")
 
 
 @pytest.fixture

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 
 @pytest.fixture
-def pgsluice(database_18):
-    def run(*arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", "from pgsluice.cli.main import main; main()", *arguments,
-             "--dsn", database_18.url],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, (
-            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
-        return done.stdout
-
-    return run
+def pgsluice(command):
+    return lambda *arguments, code=0: command(*arguments, code=code).stdout
 
 
 def test_a_queue_is_created_in_partitions_shown_and_maintained(pgsluice, database_18):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -20,19 +21,8 @@ def connection(database_18):
 
 
 @pytest.fixture
-def run(database_18, connection):
-    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", "from pgsluice.cli.main import main; main()", "schema", *arguments,
-             "--dsn", database_18.url],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, (
-            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
-        return done
-
-    return run
+def run(command, connection):
+    return partial(command, "schema")
 
 
 def test_pgmq_is_planned_adopted_and_verified(run, connection):

@@ -359,10 +359,10 @@ def test_a_small_stress_finds_nothing_where_nothing_is_wrong(database_18):
     ("plant", "found"),
     [
         (tick_without_the_lock, "too often"),
-        (reclaim_without_a_look, "lost"),
-        (read_two_segments, "lost"),
         (read_without_late_commits, "lost"),
-        (open_batches_without_lock_and_key, "too often"),
+        pytest.param(reclaim_without_a_look, "lost", marks=pytest.mark.long),
+        pytest.param(read_two_segments, "lost", marks=pytest.mark.long),
+        pytest.param(open_batches_without_lock_and_key, "too often", marks=pytest.mark.long),
     ],
 )
 def test_a_small_stress_finds_each_planted_bug(database_18, plant, found):
