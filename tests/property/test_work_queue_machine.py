@@ -33,6 +33,7 @@ class Held:
     body: object
     visible: bool
     read_ct: int = 0
+    was_read: bool = False  # since it was given back to wait
 
 
 @dataclass
@@ -124,6 +125,7 @@ class WorkQueueMachine(RuleBasedStateMachine):
         expected = self.model.visible(body)[:qty]
         for msg_id in expected:
             self.model.queue[msg_id].read_ct += 1
+            self.model.queue[msg_id].was_read = True
             self.model.queue[msg_id].visible = vt == 0
 
         found = self.call("read", vt, qty, *([] if body is None else [f'"{body}"']))
@@ -179,7 +181,7 @@ class WorkQueueMachine(RuleBasedStateMachine):
         for msg_id, read_ct, _, last_read_at, _, message, _ in found:
             held = self.model.queue[msg_id]
             assert (read_ct, message) == (held.read_ct, held.body)
-            assert (last_read_at is None) == (read_ct == 0)
+            assert (last_read_at is not None) == held.was_read
 
     # Finishing
 
@@ -221,6 +223,7 @@ class WorkQueueMachine(RuleBasedStateMachine):
         current = held is not None and not stale
         if current:
             held.visible = delay == 0
+            held.was_read &= delay == 0
         assert self.call("sluice.release", msg_id, read_ct, delay) == [(current,)]
 
     @rule(place=ONE, stale=st.booleans())
