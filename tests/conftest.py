@@ -19,6 +19,7 @@ import pytest
 
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
+from support_clock import Clock, ShiftedServer, shifted_server
 
 # A shell that starts the tests in the background has interrupts ignored, and every process started here would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -68,6 +69,17 @@ def make_server(version: str, folder: Path, *, tcp: bool = False) -> EmbeddedSer
     if version == "15":
         return EmbeddedServer(folder / "pg15", bin_dir=DEBIAN_15, options=FAST, tcp=tcp)
     return EmbeddedServer(folder / f"pg{version}", version=int(version), options=FAST, tcp=tcp)
+
+
+def make_template(server: EmbeddedServer) -> None:
+    """Make the database that each test's own is copied from, with the schemas installed."""
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(f"create database {TEMPLATE}")
+    with psycopg.connect(server.url(TEMPLATE)) as connection:
+        schema.install(connection)
+    # It is copied for each test: a fifth less of it.
+    with psycopg.connect(server.url(TEMPLATE), autocommit=True) as connection:
+        connection.execute("vacuum full")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -148,13 +160,7 @@ class Servers:
             server = make_server(version, folder, tcp=tcp)
             server.start()
             self._stack.callback(server.stop, "immediate")
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                connection.execute(f"create database {TEMPLATE}")
-            with psycopg.connect(server.url(TEMPLATE)) as connection:
-                schema.install(connection)
-            # It is copied for each test: a fifth less of it.
-            with psycopg.connect(server.url(TEMPLATE), autocommit=True) as connection:
-                connection.execute("vacuum full")
+            make_template(server)
             self._started[key] = server
         return self._started[key]
 
@@ -237,6 +243,31 @@ def connection(database: Database) -> Iterator[psycopg.Connection]:
     """A superuser's connection in autocommit mode."""
     with database.connect() as connection:
         yield connection
+
+
+@pytest.fixture(scope="session")
+def clock_server(servers_folder: Path) -> Iterator[ShiftedServer]:
+    """PostgreSQL 18 with a wall clock that tests can step."""
+    with shifted_server(servers_folder / "clock", options=FAST) as shifted:
+        make_template(shifted.server)
+        yield shifted
+        _dropper.wait()
+
+
+@pytest.fixture
+def clock(clock_server: ShiftedServer) -> Iterator[Clock]:
+    """The clock of `clock_database`, right at the start of the test and again after it."""
+    clock_server.clock.set(0)
+    yield clock_server.clock
+    clock_server.clock.set(0)
+
+
+@pytest.fixture
+def clock_database(clock_server: ShiftedServer, clock: Clock) -> Iterator[Database]:
+    """A database with the schemas installed, on a server whose wall clock `clock` steps."""
+    for database in _new_database(clock_server.server, TEMPLATE):
+        yield database
+        clock.set(0)
 
 
 @pytest.fixture
