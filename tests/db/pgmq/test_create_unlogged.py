@@ -110,3 +110,20 @@ def test_a_queue_of_pgmqs_making_is_mended_after_its_crash_by_creating_it_again(
             (2, "after")
         ]
         assert value(connection, "select pgmq.archive('fast', 2)") is True
+
+
+def test_an_unlogged_queue_on_a_server_that_suspends_gets_a_warning(connection):
+    warnings = []
+    connection.add_notice_handler(lambda d: warnings.append((d.severity, d.message_primary)))
+    connection.execute("select pgmq.create_unlogged('quiet')")
+    connection.execute("set neon.timeline_id = '9b8c'")
+
+    connection.execute("select pgmq.create_unlogged('fast')")
+    connection.execute("select pgmq.create('kept')")
+
+    assert warnings == [
+        (
+            "WARNING",
+            'queue "fast" is unlogged: this server loses its messages whenever it is suspended',
+        )
+    ]

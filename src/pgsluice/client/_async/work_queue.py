@@ -67,7 +67,7 @@ class AsyncWorkQueue(
         await self._runner.run(pgmq.create(queue_name))
 
     async def create_unlogged(self, queue_name: str) -> None:
-        """Create a queue whose messages are in no log: faster, and empty after a crash of the server or a failover.
+        """Create an unlogged queue: faster, and empty after a crash, a failover, or a suspend of a server like Neon's.
 
         Its archive is logged and stays, and the ids go on. Does nothing when the queue exists, whatever its kind.
 

@@ -6,6 +6,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    -- Neon stops and starts the server whenever it is idle, and each start is one after a crash.
+    if current_setting('neon.timeline_id', true) <> '' then
+        raise warning 'queue "%" is unlogged: this server loses its messages whenever it is suspended', queue_name
+            using hint = 'create the queue with pgmq.create where messages must not be lost';
+    end if;
     perform pgmq._create_queue(queue_name, is_unlogged => true);
 end;
 $$;
