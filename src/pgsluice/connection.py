@@ -1,7 +1,7 @@
 """Where to connect: one rule for every command and every API.
 
 An explicit DSN, else `PGSLUICE_DSN`, else `DATABASE_URL`, else libpq's own variables and service file,
-else the embedded server.
+else the embedded server. A DSN or variable that is given but empty is an error, and never means the next one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from psycopg import conninfo
 
 from pgsluice import embedded
 from pgsluice.errors import ConfigurationError, ConnectionFailedError
-from pgsluice.settings import Settings
+from pgsluice.settings import Settings, variable
 
 # Any one of them says *where* the server is; PGUSER or PGPASSWORD alone do not.
 _LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
@@ -75,17 +75,18 @@ def resolve(
             its address is returned all the same.
 
     Raises:
-        ConfigurationError: The DSN cannot be parsed. The message never quotes it.
+        ConfigurationError: The DSN is empty or cannot be parsed, or a variable is set but empty. The message
+            never quotes a DSN.
         MissingExtraError: Nothing says where to connect, and the embedded server is not installed.
         EmbeddedServerError: The embedded server cannot be started.
     """
     env = os.environ if environ is None else environ
-    if dsn:
+    if dsn is not None:
         return _checked(dsn, "--dsn")
     for name in ("PGSLUICE_DSN", "DATABASE_URL"):
-        if env.get(name):
-            return _checked(env[name], name)
-    used = [name for name in _LIBPQ_VARIABLES if env.get(name)]
+        if (text := variable(env, name)) is not None:
+            return _checked(text, name)
+    used = [name for name in _LIBPQ_VARIABLES if variable(env, name) is not None]
     if used:
         return Target("", f"libpq environment ({', '.join(used)})")
     settings = settings or Settings.load(environ=env)
@@ -133,6 +134,10 @@ def connection_failed(error: psycopg.OperationalError, target: Target) -> Connec
 
 
 def _checked(dsn: str, source: str) -> Target:
+    if not dsn.strip():
+        raise ConfigurationError(
+            f"the DSN from {source} is empty; give a DSN such as postgresql://user@host/database, or leave it out"
+        )
     if not _can_be_parsed(dsn):
         # Raised out here: libpq's own error quotes the text, password and all, and must not be in the context.
         raise ConfigurationError(

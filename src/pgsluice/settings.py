@@ -20,14 +20,12 @@ class Settings:
     """What every part of pgsluice may need to know about its surroundings.
 
     Attributes:
-        dsn: A libpq URL or keyword string given by the user, or None. Never printed with its password.
         home: The folder for everything pgsluice keeps: embedded servers, lake and checkpoints of the demo.
         embedded_version: PostgreSQL's major version for the embedded server.
         connect_timeout_s: How long one attempt to connect may take, whole seconds, 2 or more
             (libpq's own lower bound).
     """
 
-    dsn: str | None
     home: Path
     embedded_version: int
     connect_timeout_s: int
@@ -36,7 +34,6 @@ class Settings:
     def load(
         cls,
         *,
-        dsn: str | None = None,
         home: str | Path | None = None,
         embedded_version: int | None = None,
         environ: Mapping[str, str] | None = None,
@@ -44,13 +41,12 @@ class Settings:
         """Read the settings.
 
         Args:
-            dsn: Overrides `PGSLUICE_DSN`.
             home: Overrides `PGSLUICE_HOME`.
             embedded_version: Overrides `PGSLUICE_EMBEDDED_VERSION`.
             environ: The environment to read; the process's own by default.
 
         Raises:
-            ConfigurationError: A variable holds something that cannot be used; it is named.
+            ConfigurationError: A variable is empty or holds something that cannot be used; it is named.
         """
         env = os.environ if environ is None else environ
         version = _whole_number(env, "PGSLUICE_EMBEDDED_VERSION", embedded_version, 18)
@@ -65,9 +61,12 @@ class Settings:
             raise ConfigurationError(
                 f"PGSLUICE_CONNECT_TIMEOUT_S is {timeout_s}; use 2 or more seconds"
             )
+        if home is None:
+            home = variable(env, "PGSLUICE_HOME") or default_home()
+        elif not str(home).strip():
+            raise ConfigurationError("the home folder is empty; give a folder's path")
         return cls(
-            dsn=dsn or env.get("PGSLUICE_DSN") or None,
-            home=Path(home or env.get("PGSLUICE_HOME") or default_home()).expanduser().absolute(),
+            home=Path(home).expanduser().absolute(),
             embedded_version=version,
             connect_timeout_s=timeout_s,
         )
@@ -84,11 +83,24 @@ def default_home() -> Path:
     return Path(platformdirs.user_data_dir("pgsluice", appauthor=False))
 
 
+def variable(env: Mapping[str, str], name: str) -> str | None:
+    """Return an environment variable; None when it is not set.
+
+    Raises:
+        ConfigurationError: It is set but empty. Most often that is a variable of a shell or of a deployment that
+            was not set, and the default in its place would be another server or another folder.
+    """
+    text = env.get(name)
+    if text is not None and not text.strip():
+        raise ConfigurationError(f"{name} is set but empty; give it a value or unset it")
+    return text
+
+
 def _whole_number(env: Mapping[str, str], name: str, given: int | None, default: int) -> int:
     if given is not None:
         return given
-    text = env.get(name)
-    if not text:
+    text = variable(env, name)
+    if text is None:
         return default
     try:
         return int(text)

@@ -152,3 +152,49 @@ def test_a_command_that_does_not_exist_is_a_mistake_of_usage():
 
     assert answer.returncode == 2
     assert "No such command 'teleport'" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["queue", "purge", "orders", "--yes", "--dsn", ""],
+        ["queue", "purge", "orders", "--yes", "--dsn", " "],
+        ["queue", "purge", "", "--yes"],
+        ["queue", "metrics", ""],
+        ["queue", "dead-letters", "purge", "orders", "--yes", "--dsn", ""],
+        ["queue", "dead-letters", "redrive", "orders", "--reason", ""],
+        ["log", "tick", ""],
+        ["log", "create", ""],
+        ["log", "drop", " ", "--yes"],
+        ["log", "unregister", "orders", ""],
+        ["group", "create", "orders", ""],
+        ["group", "dead-letters", "redrive", "orders", "mail", "--type", ""],
+        ["schedule", "drop", ""],
+        ["worker", "run", "shop:app", "--dsn", ""],
+        ["worker", "run", "shop:app", "--health-host", ""],
+        ["worker", "check", "shop:app", "--queues", ""],
+        ["embedded", "stop", "--data", ""],
+        ["embedded", "url", "--database", ""],
+        ["demo", "--out", ""],
+        ["status", "--dsn", ""],
+        ["schema", "uninstall", "--dsn", ""],
+    ],
+    ids=" ".join,
+)
+def test_empty_option_or_argument_is_refused_before_anything_is_connected(arguments, tmp_path):
+    answer = python(BLOCK + RUN, *arguments, PGSLUICE_HOME=str(tmp_path))
+
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "the value is empty; " in answer.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["PGSLUICE_DSN", "DATABASE_URL", "PGHOST", "PGSLUICE_HOME"])
+def test_command_refuses_an_environment_variable_that_is_set_but_empty(name, tmp_path):
+    environ = {"PGSLUICE_HOME": str(tmp_path), name: ""}
+
+    answer = python(BLOCK + RUN, "queue", "purge", "orders", "--yes", **environ)
+
+    assert (answer.returncode, answer.stdout) == (3, "")
+    assert f"{name} is set but empty" in answer.stderr
+    assert list(tmp_path.iterdir()) == []

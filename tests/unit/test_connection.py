@@ -75,10 +75,32 @@ def test_settings_that_were_loaded_decide_where_the_embedded_server_is(tmp_path)
     assert target == resolve(environ={"PGSLUICE_HOME": str(tmp_path / "a")}, start_embedded=False)
 
 
-def test_empty_variables_count_as_absent(tmp_path):
-    environ = dict.fromkeys(ALL, "") | {"PGSLUICE_HOME": str(tmp_path)}
+BLANK = ["", " ", "\t\n"]
 
-    assert resolve("", environ=environ, start_embedded=False).source == "embedded server"
+
+@pytest.mark.parametrize("blank", BLANK)
+def test_empty_dsn_argument_is_refused_and_does_not_fall_through(blank):
+    with pytest.raises(ConfigurationError, match="the DSN from --dsn is empty"):
+        resolve(blank, environ=ALL, start_embedded=False)
+
+
+@pytest.mark.parametrize("blank", BLANK)
+@pytest.mark.parametrize(
+    "name",
+    ["PGSLUICE_DSN", "DATABASE_URL", "PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE"],
+)
+def test_variable_that_is_set_but_empty_is_refused_and_does_not_fall_through(name, blank, tmp_path):
+    environ = {name: blank, "PGSLUICE_HOME": str(tmp_path)}
+
+    with pytest.raises(ConfigurationError, match=f"{name} is set but empty; .*unset it"):
+        resolve(environ=environ, start_embedded=False)
+
+
+def test_empty_variable_is_not_read_when_an_earlier_rule_decides():
+    environ = {"PGSLUICE_DSN": "postgresql://sluice/one", "DATABASE_URL": "", "PGHOST": ""}
+
+    assert resolve(environ=environ).source == "PGSLUICE_DSN"
+    assert resolve("postgresql://given/zero", environ={"PGSLUICE_DSN": ""}).source == "--dsn"
 
 
 @pytest.mark.parametrize(

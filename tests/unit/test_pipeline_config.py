@@ -118,3 +118,17 @@ def test_every_kind_is_a_function_whose_arguments_a_file_can_give():
 
         assert {"dsn", "on_progress"} <= arguments.keys(), kind
         assert all(argument.kind is not argument.POSITIONAL_ONLY for argument in arguments.values())
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+@pytest.mark.parametrize("key", ["dsn", "log", "lake", "checkpoint", "consumer", "shards.eu"])
+def test_empty_value_is_refused_with_its_key_and_section(key: str, blank: str, tmp_path: Path):
+    text = "".join(line for line in EVENTS.splitlines(True) if not line.startswith(key))
+
+    with pytest.raises(ConfigurationError, match=rf"\[orders\] in .* has {key} that is empty"):
+        load(tmp_path, f'{text}{key} = "{blank}"\n')
+
+
+def test_empty_default_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match="has dsn that is empty"):
+        load(tmp_path, f'[defaults]\ndsn = ""\n{EVENTS}')

@@ -11,7 +11,6 @@ from pgsluice.errors import ConfigurationError
 from pgsluice.settings import Settings, default_home
 
 ENVIRON = {
-    "PGSLUICE_DSN": "postgresql://from/environ",
     "PGSLUICE_HOME": "/from/environ",
     "PGSLUICE_EMBEDDED_VERSION": "16",
     "PGSLUICE_CONNECT_TIMEOUT_S": "3",
@@ -21,16 +20,13 @@ ENVIRON = {
 def test_without_arguments_and_environment_the_defaults_hold():
     settings = Settings.load(environ={})
 
-    assert settings == Settings(
-        dsn=None, home=default_home(), embedded_version=18, connect_timeout_s=10
-    )
+    assert settings == Settings(home=default_home(), embedded_version=18, connect_timeout_s=10)
 
 
 def test_the_environment_overrides_the_defaults():
     settings = Settings.load(environ=ENVIRON)
 
     assert settings == Settings(
-        dsn="postgresql://from/environ",
         home=Path("/from/environ"),
         embedded_version=16,
         connect_timeout_s=3,
@@ -39,13 +35,11 @@ def test_the_environment_overrides_the_defaults():
 
 def test_arguments_override_the_environment():
     settings = Settings.load(
-        dsn="postgresql://from/argument",
         home="/from/argument",
         embedded_version=18,
         environ=ENVIRON,
     )
 
-    assert settings.dsn == "postgresql://from/argument"
     assert settings.home == Path("/from/argument")
     assert settings.embedded_version == 18
 
@@ -62,8 +56,17 @@ def test_the_process_environment_is_read_by_default(monkeypatch):
     assert Settings.load().home == Path("/from/process")
 
 
-def test_empty_variables_count_as_absent():
-    assert Settings.load(environ=dict.fromkeys(ENVIRON, "")) == Settings.load(environ={})
+@pytest.mark.parametrize("blank", ["", " "])
+@pytest.mark.parametrize("name", ENVIRON)
+def test_variable_that_is_set_but_empty_is_refused_by_its_name(name, blank):
+    with pytest.raises(ConfigurationError, match=f"{name} is set but empty"):
+        Settings.load(environ={name: blank})
+
+
+@pytest.mark.parametrize("given", [{"home": ""}, {"home": " "}])
+def test_empty_argument_is_refused_and_does_not_mean_the_default(given):
+    with pytest.raises(ConfigurationError, match="is empty"):
+        Settings.load(**given, environ={})
 
 
 def test_the_home_is_absolute_and_its_tilde_is_expanded(monkeypatch, tmp_path):

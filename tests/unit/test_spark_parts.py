@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,7 +23,9 @@ from pgsluice.settings import Settings
 from pgsluice.spark.access import Access, private_file, scrub
 from pgsluice.spark.failure import told_by
 from pgsluice.spark.java import find_java
+from pgsluice.spark.lake import address
 from pgsluice.spark.offsets import Offset, Start, moment, starting
+from pgsluice.spark.pipelines import places
 from pgsluice.spark.session import require_extra
 from pgsluice.spark.shards import shard_accesses
 from pgsluice.spark.snapshots import Snapshot
@@ -272,3 +275,24 @@ def test_the_command_line_helps_without_loading_spark():
         "sys.exit(any(name in sys.modules for name in ('pyspark', 'pyarrow', 'deltalake')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+@pytest.mark.parametrize("name", ["dsn", "dsnFile", "dsnEnv", "shards", "log", "queue", "consumer"])
+def test_empty_option_that_names_a_place_is_refused(name, blank):
+    with pytest.raises(ConfigurationError, match=f"the option {name} is empty"):
+        Access.from_options({"log": "orders", name: blank})
+
+
+@pytest.mark.parametrize("dsn", ["", " ", "env:", "file: "])
+def test_pipeline_refuses_an_empty_dsn(dsn):
+    with pytest.raises(ConfigurationError, match="is empty|names nothing"):
+        places.access_for(dsn, ExitStack())
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_empty_folder_does_not_mean_the_current_one(blank):
+    with pytest.raises(ConfigurationError, match="the checkpoint is empty"):
+        places.folder(blank, "checkpoint")
+    with pytest.raises(ConfigurationError, match="the lake is empty"):
+        address.parse(blank)

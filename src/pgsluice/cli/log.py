@@ -12,7 +12,7 @@ import click
 from pgsluice.cli.log_consume import consume
 from pgsluice.cli.log_shared import event_log, log_argument, optional_log_argument
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.options import FreeText, dsn_option, json_option
 from pgsluice.cli.queue_shared import json_lines_option, lines, show
 from pgsluice.client import EventLog, LogTick, NewEvent
 from pgsluice.errors import LogInUseError, LogNotFoundError
@@ -70,12 +70,24 @@ def config(queue_name: str, settings: tuple[str, ...], as_json: bool, dsn: str |
 
 @log.command()
 @log_argument
-@click.argument("data", metavar="[DATA]...", nargs=-1)
-@click.option("--type", "ev_type", metavar="TEXT", help="What the events are: their ev_type.")
-@click.option("--extra1", "ev_extra1", metavar="TEXT", help="Goes with each, as do the next three.")
-@click.option("--extra2", "ev_extra2", metavar="TEXT")
-@click.option("--extra3", "ev_extra3", metavar="TEXT")
-@click.option("--extra4", "ev_extra4", metavar="TEXT")
+@click.argument("data", metavar="[DATA]...", nargs=-1, type=FreeText())
+@click.option(
+    "--type",
+    "ev_type",
+    type=FreeText(),
+    metavar="TEXT",
+    help="What the events are: their ev_type.",
+)
+@click.option(
+    "--extra1",
+    "ev_extra1",
+    type=FreeText(),
+    metavar="TEXT",
+    help="Goes with each, as do the next three.",
+)
+@click.option("--extra2", "ev_extra2", type=FreeText(), metavar="TEXT")
+@click.option("--extra3", "ev_extra3", type=FreeText(), metavar="TEXT")
+@click.option("--extra4", "ev_extra4", type=FreeText(), metavar="TEXT")
 @json_lines_option
 @dsn_option
 def insert(

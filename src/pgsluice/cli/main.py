@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from pgsluice.cli.options import refuse_empty
 from pgsluice.errors import SluiceError
 
 EXIT_DIFFERENCE = 1
@@ -70,6 +71,7 @@ class LazyGroup(click.Group):
             return None
         module, attribute, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        refuse_empty(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
+
+
+class FreeText(click.types.StringParamType):
+    """A text that may be empty, such as the data of an event."""
+
+
+class _NonEmpty(click.ParamType):  # type: ignore[type-arg]  # older releases are not generic
+    """A text or path that must not be empty.
+
+    An empty value is nearly always a shell variable that was not set. Taken as absent, it would mean another server,
+    every queue or the current folder.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.name = inner.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and not value.strip():
+            self.fail("the value is empty; check the variable that it comes from", param, ctx)
+        return self._inner.convert(value, param, ctx)
+
+
+def refuse_empty(command: click.Command) -> None:
+    """Let a command and its subcommands refuse empty texts and paths, except for `FreeText`."""
+    for param in command.params:
+        if type(param.type) is click.types.StringParamType or isinstance(param.type, click.Path):
+            param.type = _NonEmpty(param.type)
+    if isinstance(command, click.Group):
+        for subcommand in command.commands.values():
+            refuse_empty(subcommand)
+
 
 dsn_option = click.option(
     "--dsn",
     metavar="URL",
     help="Where to connect: postgresql://user@host/database. Default: PGSLUICE_DSN, DATABASE_URL, "
-    "libpq's PG* variables, then the embedded server.",
+    "libpq's PG* variables, then the embedded server; empty is an error.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")

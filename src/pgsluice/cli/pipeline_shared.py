@@ -93,10 +93,7 @@ def carry(
         dsn: Where those connect that do not say so themselves.
         spark: Settings of Spark's.
     """
-    placed = [
-        replace(one, options={**one.options, "dsn": one.options.get("dsn") or dsn})
-        for one in pipelines
-    ]
+    placed = [replace(one, options={"dsn": dsn, **one.options}) for one in pipelines]
     with _log_lines(log_format, placed):
         tasks = tasks_of(placed, once=once, spark=spark)
         if once:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.options import FreeText, dsn_option, json_option
 from pgsluice.cli.queue_shared import json_lines_option, name_argument, show, work_queue
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -120,7 +120,7 @@ def blocked(queue_name: str, as_json: bool, dsn: str | None) -> None:
 
 @click.command()
 @name_argument
-@click.argument("key")
+@click.argument("key", type=FreeText())
 @json_lines_option
 @dsn_option
 def unpark(queue_name: str, key: str, dsn: str | None) -> None:

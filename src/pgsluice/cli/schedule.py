@@ -10,7 +10,7 @@ from typing import Any, cast
 import click
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.options import FreeText, dsn_option, json_option
 from pgsluice.cli.queue_archive import seconds
 from pgsluice.cli.queue_shared import json_lines_option, json_value, print_lines, show, time
 from pgsluice.client import Schedule, ScheduleOptions, Schedules
@@ -51,8 +51,8 @@ def schedule() -> None:
 @click.option("--log", "log_name", metavar="LOG", help="Append to this event log.")
 @click.option("--message", metavar="JSON", help="What is sent.  [default: null]")
 @click.option("--headers", metavar="JSON", help="Headers of the message, an object.")
-@click.option("--ev-type", metavar="TEXT", help="What the event is.")
-@click.option("--ev-data", metavar="TEXT", help="What the event says.")
+@click.option("--ev-type", type=FreeText(), metavar="TEXT", help="What the event is.")
+@click.option("--ev-data", type=FreeText(), metavar="TEXT", help="What the event says.")
 @click.option(
     "--cron",
     metavar="FIELDS",

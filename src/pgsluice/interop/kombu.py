@@ -406,7 +406,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
 
 def _target(url: str | None) -> connection.Target:
     """Where the URL of the broker leads; `postgresql://` alone: as for every command of pgsluice."""
-    return connection.resolve(None if url in (None, "", "postgresql://") else url)
+    return connection.resolve(None if url in (None, "postgresql://") else url)
 
 
 def _due_at(message: dict[str, Any]) -> datetime | None:

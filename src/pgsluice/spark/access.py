@@ -25,6 +25,9 @@ from pgsluice.errors import ConfigurationError, SluiceError, translate
 
 Result = TypeVar("Result")
 
+_WAYS = ("dsn", "dsnFile", "dsnEnv")
+# Empty, any of these would silently mean another server or another source.
+_PLACES = (*_WAYS, "shards", "log", "queue", "consumer", "export")
 _FILE_PREFIX = "pgsluice-"
 _FILE_SUFFIX = ".dsn"
 
@@ -49,9 +52,15 @@ class Access:
         """Read the options `dsn`, `dsnFile` and `dsnEnv`.
 
         Raises:
-            ConfigurationError: More than one is given, or `dsn` holds a password; it is not quoted.
+            ConfigurationError: More than one is given, or `dsn` holds a password, which is not quoted; or an option
+                that names a place is empty.
         """
-        given = {name: options[name] for name in ("dsn", "dsnFile", "dsnEnv") if options.get(name)}
+        for name in _PLACES:
+            if name in options and not options[name].strip():
+                raise ConfigurationError(
+                    f"the option {name} is empty; give a value or leave it out"
+                )
+        given = {name: options[name] for name in _WAYS if name in options}
         if len(given) > 1:
             raise ConfigurationError(
                 f"the options {' and '.join(given)} are given; give one of them"
@@ -79,7 +88,7 @@ class Access:
         """
         if self.dsn_env is not None:
             text = os.environ.get(self.dsn_env)
-            if not text:
+            if not text or not text.strip():
                 raise ConfigurationError(
                     f"the environment variable {self.dsn_env} (option dsnEnv) is not set in a process "
                     "of Spark; set it before the session starts, on every machine"

@@ -16,7 +16,7 @@ from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._sync.runner import Runner
 from pgsluice.connection import Target, connect, resolve
 from pgsluice.errors import ArgumentError
-from pgsluice.settings import Settings
+from pgsluice.settings import Settings, variable
 
 # Those who send at once and bring no connection wait for one another beyond it.
 _CONNECTIONS_MAX = 4
@@ -120,10 +120,12 @@ class SendingPools:
     def _place(self) -> _Place:
         # A process that was forked must not use the connections of the one it came from; and a test may be told of
         # another database than the one before.
-        return (os.getpid(), self._told() or os.environ.get("PGSLUICE_DSN"))
+        told = self._told()
+        return (os.getpid(), os.environ.get("PGSLUICE_DSN") if told is None else told)
 
     def _told(self) -> str | None:
-        return os.environ.get(WORKER_DSN) or self._dsn()
+        told = variable(os.environ, WORKER_DSN)
+        return self._dsn() if told is None else told
 
     def _reached(self) -> Target:
         # A pool that cannot connect says so after its timeout, and not why.

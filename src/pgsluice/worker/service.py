@@ -209,7 +209,7 @@ def target_of(app: App, dsn: str | None) -> Target:
     Raises:
         SluiceError: As for `resolve`.
     """
-    target = resolve(dsn or app.dsn)
+    target = resolve(app.dsn if dsn is None else dsn)
     if dsn is None and app.dsn is not None:
         target = replace(target, source=f"App(dsn=…) of {app.name}")
     given = conninfo.conninfo_to_dict(target.conninfo)

@@ -208,7 +208,7 @@ async def drain_async(
     idle_s: float = 0.2,
 ) -> dict[str, Counts]:
     """As `drain`, in an event loop."""
-    before, app.dsn = app.dsn, dsn or app.dsn
+    before, app.dsn = app.dsn, app.dsn if dsn is None else dsn
     try:
         return await _drain(app, handlers, queues, idle_s)
     finally:

@@ -40,6 +40,8 @@ def parse(lake: str | Path) -> Path | IcebergAddress:
         ConfigurationError: It is neither a folder's path nor an Iceberg table's address.
     """
     text = str(lake)
+    if not text.strip():
+        raise ConfigurationError("the lake is empty; give a folder's path or an Iceberg table")
     if text.startswith(_ICEBERG):
         catalog, _, identifier = text.removeprefix(_ICEBERG).partition("/")
         parts = identifier.split(".")

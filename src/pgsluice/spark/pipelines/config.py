@@ -45,6 +45,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 _MAPPING = re.compile(r"Mapping\[str, (\w+)\]")
 _SEQUENCE = re.compile(r"Sequence\[([^]]*)\]")
+_MAY_BE_EMPTY = ("ev_type",)
 # An Iceberg table, or a URL.
 _NO_FOLDER = re.compile(r"iceberg:|[\w+.-]+://")
 
@@ -219,6 +220,8 @@ def _value(key: str, value: Any, annotation: str, where: str, folder: Path) -> A
         raise ConfigurationError(
             f"{where} has {key} of type {type(value).__name__}, which takes {annotation}; mend it"
         )
+    if isinstance(value, str) and not value.strip() and key not in _MAY_BE_EMPTY:
+        raise ConfigurationError(f"{where} has {key} that is empty; give it a value or remove it")
     if "Path" in parts and not _NO_FOLDER.match(str(value)):
         return str(folder.absolute() / Path(value).expanduser())
     return value

@@ -36,6 +36,10 @@ def access_for(dsn: str | None, cleanup: ExitStack) -> Access:
     a file, in which `~` is the home of whoever reads it.
     """
     kind, _, name = (dsn or "").partition(":")
+    if kind in ("env", "file") and not name.strip():
+        raise ConfigurationError(
+            f'the DSN "{kind}:" names nothing; write env:NAME of a variable or file:PATH of a file'
+        )
     if kind == "env":
         return Access(dsn_env=name)
     if kind == "file":
@@ -58,6 +62,8 @@ def folder(path: str | Path, what: str) -> Path:
     Raises:
         ConfigurationError: It is not a folder's.
     """
+    if not str(path).strip():
+        raise ConfigurationError(f"the {what} is empty; give a folder's path")
     if "://" in str(path) or str(path).startswith("iceberg:"):
         raise ConfigurationError(f"the {what} {str(path)!r} is not a folder; give a folder's path")
     return Path(path).expanduser().absolute()
