@@ -93,3 +93,27 @@ def test_an_unknown_log_is_named(connection: psycopg.Connection):
     with pytest.raises(psycopg.DatabaseError, match="event log 'log' does not exist") as caught:
         cut(connection, Snapshot(5, 5), Snapshot(5, 5), 1)
     assert caught.value.sqlstate == "PQ001"
+
+
+def test_an_idle_log_costs_no_transaction_id(connection: psycopg.Connection):
+    connection.execute("select pgq.create_queue(%s)", (LOG,))
+    row = connection.execute("select sluice.log_snapshot(%s, 1)::text", (LOG,)).fetchone()
+    begin = Snapshot.parse(row[0])
+    with connection.transaction():
+        now = Snapshot.parse(connection.execute("select pg_current_snapshot()::text").fetchone()[0])
+        assert cut(connection, begin, now, 2) is None
+        own = connection.execute("select pg_current_xact_id_if_assigned()").fetchone()
+    assert own == (None,)
+
+
+def test_a_read_only_transaction_is_refused_where_there_is_something_new(
+    log: psycopg.Connection,
+):
+    begin = Snapshot.parse(
+        log.execute("select sluice.log_snapshot(%s, 1)::text", (LOG,)).fetchone()[0]
+    )
+    now = Snapshot.parse(log.execute("select pg_current_snapshot()::text").fetchone()[0])
+    log.execute("set default_transaction_read_only = on")
+    with pytest.raises(psycopg.DatabaseError, match="in a read-only transaction") as caught:
+        cut(log, begin, now, None)
+    assert caught.value.sqlstate == "PQ004"

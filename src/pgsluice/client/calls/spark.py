@@ -48,7 +48,7 @@ def log_count(queue_name: str, after: str, upto: str | None, at_most: int) -> Ca
 def log_cut(
     queue_name: str, after: str, max_events: int | None, upto: str | None
 ) -> Call[tuple[str, int | None]]:
-    """Find where a read of about `max_events` by snapshots ends.
+    """Find where a read of about `max_events` by snapshots ends, and make that durable.
 
     Args:
         queue_name: An existing log.
@@ -97,8 +97,8 @@ def log_newest(queue_name: str) -> Call[int]:
 
 
 def log_now() -> Call[str]:
-    """The snapshot that sees all that is committed now."""
-    return Call("select pg_current_snapshot()::text", (), scalar)
+    """Take the snapshot of all that is committed now, and make it durable."""
+    return Call("select sluice.log_now()::text", (), scalar)
 
 
 def log_slices(

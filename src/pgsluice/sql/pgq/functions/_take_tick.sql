@@ -9,6 +9,7 @@ declare
     v_tick_id bigint;
 begin
     perform pgq._require_newer_snapshot(i_queue_id);
+    perform pgq._commit_durably();
     -- The number is read before the snapshot: whatever was counted and committed is in the snapshot.
     v_events := pgq._event_seq(i_queue_id);
     execute format(

@@ -173,6 +173,7 @@ begin
 
     perform pg_advisory_xact_lock(v_lock_class, v_queue_id);
     perform pgq._require_newer_snapshot(v_queue_id);
+    perform pgq._commit_durably();
     v_last_tick_id := (pgq._last_tick(v_queue_id)).tick_id;
     if i_tick_id <= v_last_tick_id then
         raise exception using

@@ -4,12 +4,13 @@
  *
  * Transactions that were running at `after` and have ended since all belong to the read, and are not counted.
  *
+ * What is handed out is made durable first, and only if there is something new: an idle log costs no transaction id.
+ *
  * Along the index whatever the planner knows of the tables, which are never analyzed.
  */
 create or replace function sluice.log_cut(queue_name text, after pg_snapshot, upto pg_snapshot, max_events bigint)
 returns bigint
 language plpgsql
-stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -41,6 +42,7 @@ begin
     if not v_is_new then
         return null;
     end if;
+    perform sluice._flush_offset();
     if max_events is not null then
         execute format(
             'select e.ev_txid
@@ -77,6 +79,6 @@ end;
 $$;
 
 comment on function sluice.log_cut(text, pg_snapshot, pg_snapshot, bigint) is
-    'The transaction to cut upto at, so that about max_events events lie behind after; its xmax when they are fewer, null for none.';
+    'The transaction to cut upto at, so that about max_events events lie behind after; its xmax when they are fewer, null for none. The snapshot cut there survives a crash once the calling transaction has committed.';
 revoke execute on function sluice.log_cut(text, pg_snapshot, pg_snapshot, bigint) from public;
 grant execute on function sluice.log_cut(text, pg_snapshot, pg_snapshot, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

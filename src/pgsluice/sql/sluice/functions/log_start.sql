@@ -27,6 +27,7 @@ begin
 
     -- Registered first: from here on no rotation can take the ticks away that are looked at below.
     if consumer_name is not null then
+        perform pgq._commit_durably();
         perform pgq.register_consumer(queue_name, consumer_name);
         select s.sub_key, s.sub_ledger
         into v_subscriber

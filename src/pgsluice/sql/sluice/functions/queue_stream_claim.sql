@@ -62,6 +62,7 @@ begin
         return;
     end if;
     seq := greatest(from_seq, v_last_seq) + 1;
+    perform pgq._commit_durably();
     insert into sluice.queue_stream_batch (stream_id, seq, mark, messages, claimed_at)
     values (v_stream.stream_id, queue_stream_claim.seq, v_mark, queue_stream_claim.messages, v_now);
     return next;

@@ -22,6 +22,7 @@ begin
     end if;
     execute format('select from pgmq.%I limit 0', v_queue);
 
+    perform pgq._commit_durably();
     insert into sluice.queue_stream (stream_name, queue_name, settled_seq, made_at)
     values (queue_stream_start.stream_name, queue_stream_start.queue_name, 0, clock_timestamp())
     on conflict on constraint queue_stream_stream_name_key do nothing;

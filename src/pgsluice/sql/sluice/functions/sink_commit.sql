@@ -12,6 +12,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform sluice._require_sink(sink_id, version);
+    perform pgq._commit_durably();
     insert into sluice.sink_commit as c (sink_id, version, detail, committed_at, expires_at)
     values (sink_commit.sink_id, sink_commit.version, sink_commit.detail, now(), now() + keep)
     on conflict on constraint sink_commit_pkey do update
