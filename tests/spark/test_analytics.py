@@ -12,12 +12,13 @@ import psycopg
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from conftest import Database
 from pgsluice.cli.pipeline import pipeline
 from pgsluice.errors import ConfigurationError, QueueNotFoundError
 from pgsluice.spark.pipelines.analytics import analytics
+from pgsluice.table_formats.delta import open_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +46,7 @@ def seconds(later: datetime, earlier: datetime) -> float:
 
 
 def gold_rows(folder: Path, table: str, *by: str) -> list[dict[str, Any]]:
-    rows = DeltaTable(str(folder / table)).to_pyarrow_table().to_pylist()
+    rows = open_dataset(folder / table).to_table().to_pylist()
     return sorted(rows, key=lambda row: tuple(row[name] for name in by))
 
 

@@ -12,6 +12,7 @@ from pgsluice.spark.changes.collapse import collapse
 from pgsluice.spark.changes.current import CurrentTable, names_in, table_folder
 from pgsluice.spark.changes.envelope import Change, Row
 from pgsluice.spark.changes.merge import forget_deleted, merge
+from pgsluice.table_formats.delta import open_dataset
 from spark.changing import KINDS, NAME, live
 
 
@@ -25,7 +26,7 @@ def apply(table: CurrentTable, *changes: Change, version: int) -> bool:
 
 
 def contents(table: CurrentTable) -> list[tuple]:
-    return live(table.again().delta.to_pyarrow_table())
+    return live(open_dataset(table.folder).to_table())
 
 
 @pytest.fixture
@@ -69,11 +70,11 @@ def test_traces_of_deleted_rows_go_when_they_are_old(table: CurrentTable):
     apply(table, change("d", 1, {"id": 1}), change("c", 2, {"id": 2, "name": "b"}), version=0)
 
     forget_deleted(table.again(), kept_h=24 * 365 * 100)
-    kept = table.again().delta.to_pyarrow_table()["id"].to_pylist()
+    kept = open_dataset(table.folder).to_table()["id"].to_pylist()
     forget_deleted(table.again(), kept_h=1)
 
     assert sorted(kept) == [1, 2]
-    assert table.again().delta.to_pyarrow_table()["id"].to_pylist() == [2]
+    assert open_dataset(table.folder).to_table()["id"].to_pylist() == [2]
 
 
 def test_columns_are_added_and_null_in_older_rows(table: CurrentTable):
@@ -83,7 +84,7 @@ def test_columns_are_added_and_null_in_older_rows(table: CurrentTable):
     row: Row = {"id": 2, "name": "b", "price": "1.5", "at": "2026-01-01T00:00:00"}
     apply(table.again(), change("c", 2, row), version=1)
 
-    prices = table.again().delta.to_pyarrow_table().sort_by("id")["price"].to_pylist()
+    prices = open_dataset(table.folder).to_table().sort_by("id")["price"].to_pylist()
     assert [price and str(price) for price in prices] == [None, "1.50"]
 
 
@@ -113,7 +114,7 @@ def test_odd_names_are_names_like_others(tmp_path: Path):
     found = CurrentTable.open(tmp_path, name)
 
     assert found is not None
-    assert found.delta.to_pyarrow_table()["Größe"].to_pylist() == ["b"]
+    assert open_dataset(found.folder).to_table()["Größe"].to_pylist() == ["b"]
     assert names_in(tmp_path) == [name]
     assert table_folder(tmp_path, name).parent == tmp_path
     assert table_folder(tmp_path, "public.account").name == "public.account"

@@ -29,6 +29,7 @@ from pgsluice.spark.pipelines.events import events
 from pgsluice.spark.pipelines.replay import replay
 from pgsluice.spark.schemas import struct
 from pgsluice.spark.stream import LOG_SCHEMA
+from pgsluice.verify.lake import open_lake
 from spark.conftest import LOG
 from spark.writing import insert
 
@@ -442,3 +443,58 @@ def test_its_rows_are_replayed_as_they_were_when_the_replay_began(
 
     assert replayed("once") == ["first"]
     assert replayed("all") == ["first", "first", "second"]
+
+
+def renamed(there: Table) -> None:
+    with there.update_schema() as change:
+        change.rename_column("text", "words")
+
+
+def replaced(there: Table) -> None:
+    with there.update_schema(allow_incompatible_changes=True) as change:
+        change.delete_column("text")
+    with there.update_schema() as change:
+        change.add_column("text", there.schema().find_field("id").field_type)
+
+
+def widened(there: Table) -> None:
+    from pyiceberg.types import LongType
+
+    with there.update_schema() as change:
+        change.update_column("small", field_type=LongType())
+
+
+def encrypted(there: Table) -> None:
+    with there.transaction() as transaction:
+        transaction.set_properties({"encryption.key-id": "k"})
+
+
+@only_sqlite
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (renamed, "renamed"),
+        (replaced, r"retyped columns \(text\)"),
+        (widened, r"retyped columns \(small\)"),
+        (encrypted, "uses encryption.key-id"),
+    ],
+)
+def test_compaction_refuses_columns_that_its_files_do_not_show(
+    warehouse: Path, change: Callable[[Table], None], message: str
+):
+    add(1, version=0)
+    add(2, version=1)
+    asked(change)
+
+    with pytest.raises(ConfigurationError, match=message):
+        compact(PLACE)
+
+
+@only_sqlite
+def test_verify_refuses_a_table_of_a_later_format(warehouse: Path, monkeypatch: pytest.MonkeyPatch):
+    add(1, version=0)
+    monkeypatch.setattr("pgsluice.table_formats.iceberg._FORMAT_VERSION_MAX", 1)
+
+    for use in (open_lake, compact, lambda _: add(2, version=1)):
+        with pytest.raises(ConfigurationError, match="uses format version 2"):
+            use(PLACE)

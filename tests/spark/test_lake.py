@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
@@ -12,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -23,6 +26,7 @@ from pgsluice.spark.lake.sink import FilesWritten, LakeBatchWriter, LakeStreamWr
 from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.schemas import struct
+from pgsluice.table_formats.delta import open_dataset
 from spark.lake_reading import lake_column, lake_table
 
 SCHEMA = struct(id="long", at="timestamp", text="string")
@@ -67,7 +71,7 @@ def test_rows_are_read_back_as_they_were(lake: Path):
 
     assert rows.schema.field("at").type == pa.timestamp("us", "UTC")
     assert rows.to_pylist() == next(batches([1, 2])).to_pylist()
-    assert DeltaTable(str(lake)).to_pyarrow_table().to_pylist() == rows.to_pylist()
+    assert open_dataset(lake).to_table().to_pylist() == rows.to_pylist()
 
 
 def test_files_are_in_the_table_only_after_the_commit(lake: Path):
@@ -209,10 +213,10 @@ def test_filters_find_every_value_that_statistics_may_cut_or_leave_out(lake: Pat
         version=None,
     )
 
-    there = DeltaTable(str(lake))
+    there = open_dataset(lake)
     for name in ("id", "text", "flag", "price", "day", "raw"):
         for row in rows:
-            found = there.to_pyarrow_table(filters=[(name, "=", row[name])]).to_pylist()
+            found = there.to_table(filter=pc.field(name) == row[name]).to_pylist()
             assert row["id"] in [one["id"] for one in found], (name, row[name])
     (stats,) = [
         json.loads(f.stats)
@@ -289,3 +293,22 @@ def test_tasks_of_another_micro_batch_are_refused(lake: Path):
 def test_an_app_without_a_version_is_refused(lake: Path):
     with pytest.raises(ConfigurationError, match="belong together"):
         LakeBatchWriter(table(lake), {"txnAppId": "a"})
+
+
+def test_interpreter_exits_cleanly_after_reading_a_dataset(lake: Path):
+    for version in range(3):
+        add(lake, *range(20), version=version)
+    read = (
+        "from pgsluice.table_formats.delta import open_dataset\n"
+        f"print(open_dataset({str(lake)!r}).to_table().num_rows)"
+    )
+
+    # A file system that is implemented in Python, as deltalake's is, aborts some processes at their exit.
+    assert open_dataset(lake).filesystem.type_name == "subtree"
+
+    def run(_: int) -> tuple[int, str, str]:
+        done = subprocess.run([sys.executable, "-c", read], capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(run, range(4))) == {(0, "60\n", "")}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -24,6 +25,7 @@ from pgsluice.spark.lake import delta_jobs, taking
 from pgsluice.spark.lake.jobs import compact, show, vacuum
 from pgsluice.spark.lake.reading import files_of
 from pgsluice.spark.lake.rewrites import rewriting
+from pgsluice.table_formats.delta import Use, open_dataset
 from spark.lake_reading import lake_column
 from spark.test_lake import SCHEMA, add, batches, table
 
@@ -70,14 +72,14 @@ def test_a_commit_that_comes_while_a_table_is_compacted_stays(
     lake: Path, monkeypatch: pytest.MonkeyPatch
 ):
     fill(lake)
-    opened = delta_jobs._open
+    opened = delta_jobs.open_delta
 
-    def then_add(folder: Path) -> DeltaTable:
-        there = opened(folder)
+    def then_add(folder: Path, use: Use) -> DeltaTable:
+        there = opened(folder, use)
         add(lake, 50, version=4)
         return there
 
-    monkeypatch.setattr(delta_jobs, "_open", then_add)
+    monkeypatch.setattr(delta_jobs, "open_delta", then_add)
 
     assert compact(lake).files_removed == 4
 
@@ -151,7 +153,7 @@ def test_what_was_compacted_is_written_as_before_with_nulls_for_columns_added_la
 
     compact(lake)
 
-    there = DeltaTable(str(lake)).to_pyarrow_table(filters=[("text", "=", "№ 1")])
+    there = open_dataset(lake).to_table(filter=pc.field("text") == "№ 1")
     assert there.column("id").to_pylist() == [1]
     (name,) = in_table(lake)
     schema = pq.read_schema(lake / name)

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.lake import merge as lake_merge
 from pgsluice.spark.lake.merge import has_merge, merge_statement, upsert
+from pgsluice.table_formats.delta import open_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +20,7 @@ COLUMNS = "item string, `a b` int, seq bigint"
 
 
 def rows(lake: Path) -> list[tuple[object, ...]]:
-    there = DeltaTable(str(lake)).to_pyarrow_table().to_pylist()
+    there = open_dataset(lake).to_table().to_pylist()
     return sorted(tuple(row.values()) for row in there)
 
 

@@ -20,6 +20,7 @@ from pgsluice.spark.lake.jobs import compact
 from pgsluice.spark.lake.reading import files_of, read_table
 from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.schemas import struct
+from pgsluice.table_formats.delta import open_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +51,7 @@ def write(lake: Path, *partition_by: str, part: int = 0) -> list[dict[str, Any]]
 
 
 def in_arrow(lake: Path) -> list[dict[str, Any]]:
-    return sorted(DeltaTable(str(lake)).to_pyarrow_table().to_pylist(), key=lambda row: row["id"])
+    return sorted(open_dataset(lake).to_table().to_pylist(), key=lambda row: row["id"])
 
 
 def test_values_are_read_back_whatever_characters_they_have(tmp_path: Path):

@@ -23,6 +23,7 @@ from pgsluice.errors import (
     LogNotFoundError,
     QueueNotFoundError,
 )
+from pgsluice.table_formats.delta import open_dataset
 from pgsluice.verify import Report, verify_archive, verify_current, verify_events
 from verify.conftest import ACCOUNTS, ARCHIVE, EVENTS, archive_rows, event_rows, lake_of
 
@@ -31,7 +32,7 @@ Change = Callable[[pa.Table], pa.Table]
 
 
 def rewrite(path: Path, change: Change) -> None:
-    table = DeltaTable(str(path)).to_pyarrow_table().sort_by(first_column(path))
+    table = open_dataset(path).to_table().sort_by(first_column(path))
     write_deltalake(str(path), change(table), mode="overwrite", schema_mode="overwrite")
 
 
@@ -97,7 +98,7 @@ def test_each_kind_of_difference_is_found_and_shown(
         subject == "accounts"
     ):  # JSON has text for what the lake has no type for: a narrower type is a wrong one
         planted["type"] = lambda table: as_type(table, typed, pa.int32())
-    rows = DeltaTable(str(lake)).to_pyarrow_table()
+    rows = open_dataset(lake).to_table()
 
     assert (equal.equal, dict(equal.counts), equal.differences) == (True, NONE, ())
     assert equal.postgresql.digest == equal.in_lake.digest

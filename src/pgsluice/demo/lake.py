@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from pgsluice.table_formats.delta import open_dataset
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -52,9 +54,7 @@ class Lake:
 
     def events(self) -> pa.Table:
         """`ev_id` and `ev_type` of every row, in no order."""
-        from deltalake import DeltaTable  # the module is imported without the extra
-
-        return DeltaTable(self._path).to_pyarrow_table(columns=["ev_id", "ev_type"])
+        return open_dataset(self._path).to_table(columns=["ev_id", "ev_type"])
 
     def commits(self) -> list[LakeCommit]:
         """Every commit that added updates, oldest first."""
@@ -90,9 +90,8 @@ def current_balances(path: Path) -> pa.Table:
         `aid`, `abalance`, by `aid`; accounts that were removed are not there.
     """
     import pyarrow.compute as pc
-    from deltalake import DeltaTable  # the module is imported without the extra
 
-    rows = DeltaTable(path).to_pyarrow_table(columns=["aid", "abalance", "_deleted"])
+    rows = open_dataset(path).to_table(columns=["aid", "abalance", "_deleted"])
     there = rows.filter(pc.invert(rows["_deleted"]))
     return there.select(["aid", "abalance"]).sort_by("aid")
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgsluice.errors import ConfigurationError, MissingExtraError
+from pgsluice.table_formats.delta import Use, dataset_of, open_delta
+from pgsluice.table_formats.iceberg import require_iceberg
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,21 +113,8 @@ class _Iceberg:
 
 def _open_delta(folder: Path) -> _Delta:
     _require("verify", "pyarrow", "deltalake")
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaProtocolError
-
-    if not DeltaTable.is_deltatable(str(folder)):
-        raise ConfigurationError(
-            f"there is no lake table in {folder}; run a pipeline into it first"
-        )
-    table = DeltaTable(str(folder))
-    try:
-        dataset = table.to_pyarrow_dataset()
-    except DeltaProtocolError as error:
-        raise ConfigurationError(
-            f"the lake table in {folder} cannot be read by pyarrow: {' '.join(str(error).split())}"
-        ) from error
-    return _Delta(str(folder), table.version(), dataset)
+    table = open_delta(folder, Use.READ)
+    return _Delta(str(folder), table.version(), dataset_of(table, folder))
 
 
 def _open_iceberg(place: str) -> _Iceberg:
@@ -157,6 +146,7 @@ def _open_iceberg(place: str) -> _Iceberg:
         raise ConfigurationError(
             f"the catalogue of the lake table {place} cannot be read ({type(error).__name__}); check its URI"
         ) from None
+    require_iceberg(table, place)
     snapshot = table.current_snapshot()
     return _Iceberg(place, -1 if snapshot is None else snapshot.snapshot_id, table)
 

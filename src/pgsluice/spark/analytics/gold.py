@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.analytics.figures import Attempts, Figures, Summary
+from pgsluice.table_formats.delta import Use, is_delta, open_dataset, open_delta
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,15 +94,16 @@ def read_gold(folder: Path) -> Gold:
 
 def _replace(path: Path, kind: type, rows: Sequence[Any], replaced: str, now: datetime) -> None:
     import pyarrow as pa
-    from deltalake import DeltaTable, write_deltalake
+    from deltalake import write_deltalake
 
     schema = _schema(kind)
     table = pa.Table.from_pylist([asdict(row) | {"measured_at": now} for row in rows], schema)
-    if not DeltaTable.is_deltatable(str(path)):
+    if not is_delta(path):
         path.mkdir(parents=True, exist_ok=True)
         write_deltalake(str(path), table)
         return
-    write_deltalake(str(path), table, mode="overwrite", predicate=replaced)
+    there = open_delta(path, Use.MERGE)
+    write_deltalake(there, table, mode="overwrite", predicate=replaced)
 
 
 def _schema(kind: type) -> pa.Schema:
@@ -114,13 +116,11 @@ def _schema(kind: type) -> pa.Schema:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    from deltalake import DeltaTable
-
-    if not DeltaTable.is_deltatable(str(path)):
+    if not is_delta(path):
         raise ConfigurationError(
             f"there are no figures in {path}; run the pipeline analytics without since first"
         )
-    rows: list[dict[str, Any]] = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    rows: list[dict[str, Any]] = open_dataset(path).to_table().to_pylist()
     return rows
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.lake.reading import read_table
 from pgsluice.spark.shared_snapshot import SharedSnapshot
+from pgsluice.table_formats.delta import is_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,11 +33,9 @@ def lake_tables(lake: Path | None, queues: Sequence[str]) -> dict[str, Path]:
     """
     if lake is None:
         return {}
-    from deltalake import DeltaTable
-
-    if len(queues) == 1 and DeltaTable.is_deltatable(str(lake)):
+    if len(queues) == 1 and is_delta(lake):
         return {queues[0]: lake}
-    found = {queue: lake / queue for queue in queues if DeltaTable.is_deltatable(str(lake / queue))}
+    found = {queue: lake / queue for queue in queues if is_delta(lake / queue)}
     if not found:
         raise ConfigurationError(
             f"the lake {lake} holds no archive of {', '.join(queues)}: there must be a table in a folder of the "

@@ -25,6 +25,7 @@ from pgsluice.spark.changes.collapse import NEVER, Last, another_key, row_hash
 from pgsluice.spark.changes.columns import TIMESTAMP, array_of
 from pgsluice.spark.lake.delta import is_committed
 from pgsluice.spark.lake.reading import paths_of
+from pgsluice.table_formats.delta import Use, is_delta, open_delta, require_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,15 +62,21 @@ class CurrentTable:
     def open(cls, lake: Path, name: str) -> CurrentTable | None:
         """The table of this name in a lake; None when it is not there, or was made and never changed."""
         folder = table_folder(lake, name)
-        if not DeltaTable.is_deltatable(str(folder)):
+        if not is_delta(folder):
             return None
-        delta = DeltaTable(str(folder))
+        delta = open_delta(folder, Use.MERGE)
         # Its first changes may not have fitted its columns: they are decided anew.
         if any(commit["operation"].startswith("CREATE") for commit in delta.history(1)):
             return None
         kept = delta.metadata().configuration
-        key = tuple(json.loads(kept[_KEY_PROPERTY]))
-        return cls(name, folder, delta, key, int(kept[_BUCKETS_PROPERTY]))
+        if not {_KEY_PROPERTY, _BUCKETS_PROPERTY} <= kept.keys():
+            raise ConfigurationError(
+                f"the lake table in {folder} is no current state of {name}; use another lake"
+            )
+        key, bucket_count = tuple(json.loads(kept[_KEY_PROPERTY])), int(kept[_BUCKETS_PROPERTY])
+        if bucket_count:
+            require_delta(delta, folder, Use.REPLACE)
+        return cls(name, folder, delta, key, bucket_count)
 
     @classmethod
     def create(
@@ -197,7 +204,8 @@ class CurrentTable:
 
     def again(self) -> CurrentTable:
         """The same at its newest version."""
-        return replace(self, delta=DeltaTable(str(self.folder)))
+        use = Use.REPLACE if self.bucket_count else Use.MERGE
+        return replace(self, delta=open_delta(self.folder, use))
 
     def commit_properties(
         self, app_id: str, version: int, emptied_at: int, *others: Transaction
@@ -250,11 +258,7 @@ def table_folder(lake: Path, name: str) -> Path:
 def names_in(lake: Path) -> list[str]:
     """The names of the tables whose current state is in this lake, in order."""
     folders = sorted(lake.iterdir()) if lake.is_dir() else []
-    return [
-        DeltaTable(str(folder)).metadata().name
-        for folder in folders
-        if DeltaTable.is_deltatable(str(folder))
-    ]
+    return [open_delta(folder, Use.READ).metadata().name for folder in folders if is_delta(folder)]
 
 
 def live(spark: SparkSession, lake: str | Path, name: str) -> DataFrame:

@@ -20,6 +20,7 @@ from pyarrow import dataset
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import SluiceError
 from pgsluice.spark.lake.disk import sync_file, sync_folder
+from pgsluice.table_formats.delta import dataset_of
 
 # In the order in which they are hashed.
 COLUMNS = (
@@ -104,7 +105,8 @@ def read_again(table: DeltaTable, ids: IdRange) -> Iterator[Found]:
         SluiceError: The table holds a message twice.
     """
     predicate = [("msg_id", ">=", ids.first), ("msg_id", "<=", ids.last)]
-    rows = table.to_pyarrow_dataset(file_pruning_predicate=predicate)
+    folder = Path(table.table_uri.removeprefix("file://"))
+    rows = dataset_of(table, folder, file_pruning_predicate=predicate)
     field = dataset.field("msg_id")
     batches = rows.scanner(
         columns=list(COLUMNS),

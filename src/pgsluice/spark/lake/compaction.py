@@ -10,6 +10,8 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pgsluice.errors import SluiceError
+
 File = TypeVar("File")
 
 
@@ -38,7 +40,11 @@ def bins(
 
 
 def rows_of(
-    paths: Iterable[Path], schema: pa.Schema, values: Mapping[str, str | None] | None = None
+    paths: Iterable[Path],
+    schema: pa.Schema,
+    values: Mapping[str, str | None] | None = None,
+    *,
+    may_drop: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of files, batch by batch, with all columns of the schema.
 
@@ -46,10 +52,20 @@ def rows_of(
         paths: Parquet files.
         schema: Columns that a file has not got, as they were added later, are null.
         values: Those of partition columns that the files do not hold, as text.
+        may_drop: Whether to leave out columns that the schema does not have.
+
+    Raises:
+        SluiceError: A file has other columns, and they may not be left out.
     """
     given = values or {}
     for path in paths:
         with pq.ParquetFile(path) as file:
+            others = sorted(set(file.schema_arrow.names) - set(schema.names))
+            if others and not may_drop:
+                raise SluiceError(
+                    f"the file {path} has the columns {', '.join(others)}, and its table does not; nothing was "
+                    "changed: compact the table with the tool that made it"
+                )
             for batch in file.iter_batches():
                 names = batch.schema.names
                 for column in schema:

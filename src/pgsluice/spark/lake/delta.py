@@ -35,6 +35,7 @@ from pgsluice.spark.lake.sink import LakeBatchWriter, LakeStreamWriter, names_of
 from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.lake.taking import claim
 from pgsluice.spark.schemas import arrow_schema, nullable
+from pgsluice.table_formats.delta import Use, is_delta, open_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,20 +94,20 @@ class DeltaLakeTable(LakeTable):
 
     def open(self) -> DeltaTable | None:
         """The table as it is now; None when it is not there."""
-        return DeltaTable(self.path) if DeltaTable.is_deltatable(self.path) else None
+        return open_delta(self.path, Use.READ) if is_delta(self.path) else None
 
     def exists(self) -> bool:
-        return bool(DeltaTable.is_deltatable(self.path))
+        return is_delta(self.path)
 
     def create(self) -> DeltaTable:
         """Make the table if it is not there, and open it. Errors as `LakeTable` says."""
         wanted = Schema.from_json(self.schema_json)
-        if not DeltaTable.is_deltatable(self.path):
+        if not is_delta(self.path):
             # Somebody may be making it at this moment: then theirs is taken.
             DeltaTable.create(
                 self.path, wanted, mode="ignore", partition_by=list(self.partition_by) or None
             )
-        table = DeltaTable(self.path)
+        table = open_delta(self.path, Use.APPEND)
         there = [(field.name, field.type) for field in table.schema().fields]
         if there != [(field.name, field.type) for field in wanted.fields]:
             raise ConfigurationError(
@@ -144,7 +145,7 @@ class DeltaLakeTable(LakeTable):
                 commit_properties=properties,
             )
         except CommitFailedError as error:
-            again = DeltaTable(self.path)
+            again = open_delta(self.path, Use.APPEND)
             if app_id is not None and version is not None and is_committed(again, app_id, version):
                 return False  # by a driver that was thought dead
             raise SluiceError(

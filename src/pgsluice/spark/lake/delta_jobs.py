@@ -12,15 +12,16 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
-from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.errors import SluiceError
 from pgsluice.spark.lake.compaction import bins, rows_of
 from pgsluice.spark.lake.disk import sync_delta_log
 from pgsluice.spark.lake.files import LakeFile, write_files
 from pgsluice.spark.lake.jobs import TARGET_MB_DEFAULT, Commit, Compaction, TableState, Vacuum
-from pgsluice.spark.lake.reading import TableFile, files_of, paths_of, refuse_hidden, schema_of
+from pgsluice.spark.lake.reading import TableFile, files_of, paths_of, row_count, schema_of
 from pgsluice.spark.lake.rewrites import rewriting
 from pgsluice.spark.lake.taking import claim, old_files, take_away
 from pgsluice.spark.schemas import arrow_schema
+from pgsluice.table_formats.delta import Use, open_delta
 
 _HOUR_S = 3600
 
@@ -31,8 +32,7 @@ def compact(folder: Path, *, target_bytes: int) -> Compaction:
     delta-rs has a compaction of its own. Two of it at the same moment double the rows (1.6.6), as does one beside
     a commit that takes files out by name; and pyarrow cannot filter the text in its files.
     """
-    table = _open(folder)
-    refuse_hidden(table, folder)
+    table = open_delta(folder, Use.COMPACT)
     columns = table.metadata().partition_columns
     schema = arrow_schema(schema_of(table))
     old: list[TableFile] = []
@@ -53,27 +53,27 @@ def compact(folder: Path, *, target_bytes: int) -> Compaction:
 
 def vacuum(folder: Path, *, retention_hours: float, dry_run: bool) -> Vacuum:
     """See `jobs.vacuum`."""
-    table = _open(folder)
+    table = open_delta(folder, Use.VACUUM)
     age_s = retention_hours * _HOUR_S
     unneeded = _unneeded(table, retention_hours)
     if dry_run:
         names = old_files(folder, unneeded, age_s=age_s)
         return Vacuum(names, sum((folder / name).stat().st_size for name in names))
     removed, size_bytes = take_away(
-        folder, unneeded, age_s=age_s, named=lambda: paths_of(DeltaTable(str(folder)))
+        folder, unneeded, age_s=age_s, named=lambda: paths_of(open_delta(folder, Use.VACUUM))
     )
     return Vacuum(removed, size_bytes)
 
 
 def show(folder: Path, *, history: int) -> TableState:
     """See `jobs.show`."""
-    table = _open(folder)
+    table = open_delta(folder, Use.READ)
     actions = table.get_add_actions(flatten=True)
     sizes = actions.column("size_bytes").to_pylist()
     return TableState(
         format="delta",
         version=table.version(),
-        rows=sum(actions.column("num_records").to_pylist()),
+        rows=row_count(table),
         files=len(sizes),
         size_bytes=sum(sizes),
         small_files=sum(size < (TARGET_MB_DEFAULT << 20) // 4 for size in sizes),
@@ -87,7 +87,7 @@ def _replaced(folder: Path, old: list[TableFile], new: list[LakeFile]) -> DeltaT
     changed = SluiceError(
         f"rows of the lake table in {folder} were removed or rewritten while it was compacted; run it again"
     )
-    table = _open(folder)
+    table = open_delta(folder, Use.COMPACT)
     if {file.path for file in old} - paths_of(table):
         raise changed
     now_ms = int(time.time() * 1000)
@@ -112,14 +112,6 @@ def _replaced(folder: Path, old: list[TableFile], new: list[LakeFile]) -> DeltaT
     table.update_incremental()
     sync_delta_log(folder, before + 1, table.version())
     return table
-
-
-def _open(folder: Path) -> DeltaTable:
-    if not DeltaTable.is_deltatable(str(folder)):
-        raise ConfigurationError(
-            f"there is no lake table in {folder}; run a pipeline into it first"
-        )
-    return DeltaTable(str(folder))
 
 
 def _unneeded(table: DeltaTable, retention_hours: float) -> list[str]:

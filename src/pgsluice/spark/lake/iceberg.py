@@ -42,6 +42,7 @@ from pgsluice.spark.lake.sink import LakeBatchWriter, LakeStreamWriter, names_of
 from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.lake.taking import claim
 from pgsluice.spark.schemas import arrow_schema, nullable
+from pgsluice.table_formats.iceberg import require_iceberg
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -234,7 +235,7 @@ class IcebergLakeTable(LakeTable):
         ):
             for name in self.partition_by:
                 spec.add_identity(name)
-        return catalog.load_table(self.address.identifier)
+        return require_iceberg(catalog.load_table(self.address.identifier), str(self.address))
 
 
 def newest_snapshot(address: IcebergAddress) -> int | None:

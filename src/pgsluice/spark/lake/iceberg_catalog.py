@@ -12,6 +12,7 @@ from pgsluice.errors import ConfigurationError, MissingExtraError, SluiceError
 from pgsluice.spark.lake.address import IcebergAddress
 from pgsluice.spark.lake.disk import sync_file, sync_folder
 from pgsluice.spark.schemas import nullable
+from pgsluice.table_formats.iceberg import require_iceberg, require_plain
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -67,13 +68,18 @@ def opened_catalog(name: str) -> Iterator[Catalog]:
 
 
 def load_table(catalog: Catalog, address: IcebergAddress) -> Table | None:
-    """The table as it is now; None when it is not there."""
+    """The table as it is now; None when it is not there.
+
+    Raises:
+        ConfigurationError: It uses what is not implemented here.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
-        return catalog.load_table(address.identifier)
+        table = catalog.load_table(address.identifier)
     except NoSuchTableError:
         return None
+    return require_iceberg(table, str(address))
 
 
 def spark_schema(table: Table) -> StructType:
@@ -113,13 +119,7 @@ def plain_files(
             f"the lake table {address} has no snapshot {snapshot_id} any more; read it as it is now"
         )
     tasks = list(table.scan(snapshot_id=snapshot_id).plan_files())
-    if any(task.delete_files for task in tasks) or any(
-        len(column.names) > 1 for column in (table.name_mapping() or ())
-    ):
-        raise ConfigurationError(
-            f"the lake table {address} has deleted rows or renamed columns, which its files alone do not show; "
-            "use a session that has Iceberg's own jar"
-        )
+    require_plain(table, tasks, str(address))
     return [task.file for task in tasks]
 
 

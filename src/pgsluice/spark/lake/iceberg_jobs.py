@@ -152,7 +152,7 @@ def _rewritten(
     return write_files(
         data,
         schema,
-        rows_of([local_folder(file.file_path, address) for file in small], schema),
+        rows_of([local_folder(file.file_path, address) for file in small], schema, may_drop=True),
         part=0,
         partition_by=partition_columns(table, address),
         keep_partition_columns=True,

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties, Transaction
 
@@ -24,6 +23,7 @@ from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.lake.delta import DeltaLakeTable, is_committed
 from pgsluice.spark.lake.disk import commit_durably
+from pgsluice.table_formats.delta import Use, open_delta
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +145,7 @@ def _merge_on_driver(
 ) -> bool:
     same = " and ".join(f"t.{_name(column)} = s.{_name(column)}" for column in key)
     for _ in range(_TRIES):
-        table = DeltaTable(str(folder))
+        table = open_delta(folder, Use.MERGE)
         if is_committed(table, app_id, version):
             return False
         merger = table.merge(

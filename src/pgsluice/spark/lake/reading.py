@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
-from pgsluice.errors import ConfigurationError
+from pgsluice.table_formats.delta import Use, local_path, open_delta
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _FILE_NAME = "__file_name"
-_UNREADABLE_FEATURES = {"deletionVectors", "columnMapping"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +46,8 @@ def read_table(spark: SparkSession, lake: str | Path, *, version: int | None = N
     Raises:
         ConfigurationError: There is no such table, or it uses what cannot be read as plain files.
     """
-    from deltalake import DeltaTable
-
-    if not DeltaTable.is_deltatable(str(lake)):
-        raise ConfigurationError(f"there is no lake table in {lake}; run a pipeline into it first")
-    table = DeltaTable(str(lake), version=version)
-    refuse_hidden(table, lake)
+    table = open_delta(lake, Use.READ, version=version)
     return read_files(spark, Path(lake).absolute(), schema_of(table), files_of(table))
-
-
-def refuse_hidden(table: DeltaTable, lake: str | Path) -> None:
-    """Refuse a table whose files alone do not show its rows.
-
-    Raises:
-        ConfigurationError: It has deletion vectors, or columns under other names.
-    """
-    features = set(table.protocol().reader_features or ())
-    if features & _UNREADABLE_FEATURES:
-        raise ConfigurationError(
-            f"the lake table in {lake} uses {', '.join(sorted(features))}, which its files alone do not "
-            "show; use a session that has Delta's own jar"
-        )
 
 
 def schema_of(table: DeltaTable) -> StructType:
@@ -101,8 +80,8 @@ def read_files(
 
 def paths_of(table: DeltaTable) -> set[str]:
     """The paths of a Delta table's files, relative to its folder, as on the disk."""
-    # Delta's log has URLs.
-    return {unquote(path) for path in table.get_add_actions().column("path").to_pylist()}
+    paths = table.get_add_actions().column("path").to_pylist()
+    return {local_path(path, table.table_uri) for path in paths}
 
 
 def files_of(table: DeltaTable) -> list[TableFile]:
@@ -113,8 +92,7 @@ def files_of(table: DeltaTable) -> list[TableFile]:
         [_as_text(value) for value in actions.column(f"partition.{name}").to_pylist()]
         for name in columns
     ]
-    # Delta's log has URLs.
-    paths = [unquote(path) for path in actions.column("path").to_pylist()]
+    paths = [local_path(path, table.table_uri) for path in actions.column("path").to_pylist()]
     sizes = actions.column("size_bytes").to_pylist()
     return [
         TableFile(path, size, {name: of[index] for name, of in zip(columns, values, strict=True)})
@@ -123,9 +101,19 @@ def files_of(table: DeltaTable) -> list[TableFile]:
 
 
 def row_count(table: DeltaTable) -> int:
-    """How many rows a Delta table holds, from the statistics of its files."""
+    """Count the rows of a Delta table by the statistics of its files; of a file without, by its footer."""
     actions = table.get_add_actions(flatten=True)
-    return sum(actions.column("num_records").to_pylist())
+    counts = actions.column("num_records").to_pylist()
+    if None not in counts:
+        return sum(counts)
+    import pyarrow.parquet as pq
+
+    folder = Path(table.table_uri.removeprefix("file://"))
+    paths = [local_path(path, folder) for path in actions.column("path").to_pylist()]
+    return sum(
+        pq.read_metadata(folder / path).num_rows if count is None else count
+        for path, count in zip(paths, counts, strict=True)
+    )
 
 
 def _read_with_values(

@@ -33,6 +33,7 @@ from pgsluice.spark.patience import patiently
 from pgsluice.spark.pipelines.places import access_for, folder, session_for
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import require_extra
+from pgsluice.table_formats.delta import Use, open_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -186,8 +187,6 @@ class ArchiveCopy:
 
     def register(self, database: Connection) -> None:
         """Make the table when it is not there, and have the archive keep for it what it does not hold."""
-        from deltalake import DeltaTable
-
         from pgsluice.spark.batch import ARCHIVE_SCHEMA, QUEUE_SCHEMA
         from pgsluice.spark.lake.table import LakeTable
 
@@ -197,7 +196,7 @@ class ArchiveCopy:
         schema = QUEUE_SCHEMA if source.table == "queue" else ARCHIVE_SCHEMA
         LakeTable.of(str(self.place), schema).create()
         if source.export is not None:
-            lake_id = str(DeltaTable(str(self.place)).metadata().id)
+            lake_id = str(open_delta(self.place, Use.APPEND).metadata().id)
             call = spark_exports.create_export(
                 source.queue, source.export, str(self.place), lake_id
             )
@@ -216,8 +215,6 @@ class ArchiveCopy:
         Both are looked at in one state of the lake, and the commit has the number that follows it: of two that copy
         at once, whoever comes second adds nothing.
         """
-        from deltalake import DeltaTable
-
         from pgsluice.spark.lake.archived import files_with, ranges_of
 
         source = self.source
@@ -233,7 +230,7 @@ class ArchiveCopy:
         if source.export is not None:
             options["export"] = source.export
         rows = patiently(lambda: session.read.format("pgsluice").options(**options).load())
-        there = DeltaTable(str(self.place))
+        there = open_delta(self.place, Use.APPEND)
         last = there.transaction_version(source.app_id)
         paths = paths_of(there) if backlog is None else files_with(there, ranges_of(backlog))
         if paths:
@@ -244,7 +241,7 @@ class ArchiveCopy:
         writer = writer.option("txnAppId", source.app_id)
         writer = writer.option("txnVersion", str(0 if last is None else last + 1))
         patiently(lambda: writer.save(str(self.place)))
-        added = row_count(DeltaTable(str(self.place))) - row_count(there)
+        added = row_count(open_delta(self.place, Use.READ)) - row_count(there)
         self._report(
             rows=self.progress.rows + added,
             micro_batches=self.progress.micro_batches + (added > 0),
@@ -252,11 +249,9 @@ class ArchiveCopy:
 
     def verify(self, database: Connection, backlog: Sequence[Backlog]) -> None:
         """Read the table again and let PostgreSQL compare what was found there with its own rows."""
-        from deltalake import DeltaTable
-
         from pgsluice.spark.lake.archived import files_with, force_to_disk, ranges_of, read_again
 
-        table = DeltaTable(str(self.place))
+        table = open_delta(self.place, Use.READ)
         ranges = ranges_of(backlog)
         force_to_disk(self.place, files_with(table, ranges))
         different: list[int] = []
