@@ -8,6 +8,7 @@ from pgsluice import schema
 from support import rows, value
 from support_adopt import contents
 from support_pgmq import upstream_sql
+from support_replication import tables_without_identity
 
 
 @pytest.fixture
@@ -88,3 +89,9 @@ def test_an_adopted_partitioned_queue_can_be_dropped(partman):
     assert value(partman, "select pgmq.drop_queue('by_id')") is True
 
     assert value(partman, "select to_regclass('pgmq.q_by_id')") is None
+
+
+def test_partitions_that_have_no_primary_key_get_a_replica_identity(partman):
+    schema.adopt(partman)
+
+    assert tables_without_identity(partman) == []

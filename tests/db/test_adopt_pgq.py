@@ -16,6 +16,7 @@ from support_adopt import contents
 from support_adopt import fill as fill_queues
 from support_pgmq import upstream_sql
 from support_pgq import drain, fill, need_extension, plpgsql_text
+from support_replication import tables_without_identity
 
 
 @pytest.fixture(params=["plain SQL", "extension"])
@@ -53,6 +54,14 @@ def test_every_consumer_goes_on_where_it_stood(pgq):
     assert list(drain(pgq, "orders", "done")) == everything[600:]
     assert list(drain(pgq, "orders", "open")) == [*everything, (2, "2", 1)]
     assert value(pgq, "select count(*) from pgq.retry_queue") == 1
+
+
+def test_an_adopted_log_has_a_replica_identity(pgq):
+    fill(pgq)
+
+    schema.adopt(pgq)
+
+    assert tables_without_identity(pgq) == []
 
 
 def without_grants(lines):

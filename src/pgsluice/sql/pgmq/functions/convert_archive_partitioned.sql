@@ -115,6 +115,7 @@ begin
     if v_is_time then
         -- The old table's key is on msg_id alone, which a key of this one cannot be.
         execute format('create index %I on pgmq.%I (msg_id)', left(v_stem, -5) || '_MSG_ID_IDX', v_archive);
+        perform pgmq._tune_storage(format('pgmq.%I', v_archive)::regclass);
     else
         execute format('alter table pgmq.%I add primary key (msg_id)', v_archive);
     end if;

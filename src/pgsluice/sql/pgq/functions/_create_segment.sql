@@ -19,6 +19,7 @@ begin
             nextval(case when pg_current_xact_id() is not null then %L::regclass end)',
         v_events, format('pgq.event_%s_id_seq', i_queue_id)
     );
+    execute format('alter table pgq.%I replica identity full', v_events);
     -- As the parent has them: see pgq._prepare_claims.
     if to_regclass(format('pgq.%I', format('event_%s_id_idx', i_queue_id))) is null then
         execute format('create index %I on pgq.%I (ev_txid)', v_events || '_txid_idx', v_events);

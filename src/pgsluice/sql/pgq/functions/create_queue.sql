@@ -44,6 +44,8 @@ begin
     -- The parents are empty. They have the indexes because they are read with the others: without, no plan goes along indexes alone.
     execute format('create index %I on pgq.%I (ev_txid)', v_parent || '_txid_idx', v_parent);
     execute format('alter table pgq.%I add primary key (tick_id)', 'tick_' || v_queue_id);
+    -- Events have no key; without a replica identity sluice.after_restore could not update published ones.
+    execute format('alter table pgq.%I replica identity full', v_parent);
     for v_number in 0 .. v_ntables - 1
     loop
         perform pgq._create_segment(v_queue_id, v_number);

@@ -67,6 +67,7 @@ begin
     execute format(
         'alter table pgmq.%I attach partition pgmq.%I for values from (%L) to (%L)', v_table, v_leaf, v_from, v_to
     );
+    perform pgmq._tune_storage(format('pgmq.%I', v_leaf)::regclass);
     return format('%s: %s to %s', v_leaf, v_from, v_to)
         || case when v_moved > 0 then format(', with %s rows of the default partition', v_moved) else '' end;
 end;

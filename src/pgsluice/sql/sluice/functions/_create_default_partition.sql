@@ -15,6 +15,7 @@ begin
     if v_owner <> current_user then
         execute format('alter table pgmq.%I owner to %I', v_table || '_default', v_owner);
     end if;
+    perform pgmq._tune_storage(format('pgmq.%I', v_table || '_default')::regclass);
     -- metrics() counts it by its own name; all else goes through the parent.
     foreach v_role in array array['pg_monitor', 'sluice_admin', 'sluice_reader', 'sluice_monitor']
     loop

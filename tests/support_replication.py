@@ -1,0 +1,130 @@
+"""A server that decodes its WAL, and a database with one of everything."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+
+from conftest import Servers
+from pgsluice.embedded import EmbeddedServer
+from support import value
+
+PUBLICATION = "everything"
+OUR_SCHEMAS = ["pgmq", "pgq", "pgq_coop", "sluice"]
+
+
+def logical_server(servers: Servers, version: str) -> EmbeddedServer:
+    """A server with wal_level = logical."""
+    server = servers.get(version, "logical")
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        if value(connection, "show wal_level") == "logical":
+            return server
+        connection.execute("alter system set wal_level = 'logical'")
+        connection.execute("alter system set max_prepared_transactions = 10")
+    server.stop()
+    server.start()
+    return server
+
+
+def make_everything(connection: psycopg.Connection) -> None:
+    """Create one queue, log, group and setting of each kind, with a row in nearly every table."""
+    connection.execute("set client_min_messages = 'error'")
+    make_queues(connection)
+    make_settings(connection)
+    make_logs(connection)
+
+
+def make_queues(connection: psycopg.Connection) -> None:
+    """Queues of every kind, each with a message in the queue and one in the archive."""
+    connection.execute(
+        """
+        select pgmq.create('orders'), pgmq.create('target'), pgmq.create('limited'), pgmq.create_unlogged('sessions'),
+            pgmq.create_partitioned('by_id', '100', '1000'),
+            pgmq.create_partitioned('by_time', '1 day', '10 days'),
+            pgmq.create('converted_by_id'), pgmq.create('converted_by_time')
+        """
+    )
+    for queue in ("orders", "sessions", "by_id", "by_time", "converted_by_id", "converted_by_time"):
+        connection.execute(
+            "select pgmq.archive(%s, pgmq.send(%s, '1')), pgmq.send(%s, '2')", (queue,) * 3
+        )
+    connection.execute("select pgmq.convert_archive_partitioned('converted_by_id', '100', '1000')")
+    connection.execute(
+        "select pgmq.convert_archive_partitioned('converted_by_time', '1 day', '10 days')"
+    )
+
+
+def make_settings(connection: psycopg.Connection) -> None:
+    """Everything that a queue can be given, and the ledgers beside queues."""
+    for call in (
+        "pgmq.bind_topic('order.*', 'orders')",
+        "pgmq.enable_notify_insert('orders', 100)",
+        "pgmq.create_fifo_index('orders')",
+        "sluice.set_retention('orders', '1 day')",
+        "sluice.set_deduplication('orders', '1 hour')",
+        "sluice.set_deduplication('sessions', '1 hour')",
+        "sluice.send('orders', '3', 'a key')",
+        "sluice.send('sessions', '3', 'a key')",
+        "sluice.set_retry_policy('orders', 3)",
+        "sluice.set_queue_limits('limited', rate => 100, key_concurrency => 1, when_waiting => 'park')",
+        "sluice.create_export('orders', 'lake', '/lake', 'its id')",
+        "sluice.schedule('nightly', 'orders', '{}', every => '1 hour')",
+        "sluice.once('a handler', 'a key')",
+        "sluice.sink_commit('importer', 1)",
+        "sluice.create_stage('importer', 2, array['message'])",
+    ):
+        connection.execute(f"select {call}".encode())
+
+
+def make_logs(connection: psycopg.Connection) -> None:
+    """Logs with consumers, cooperative ones, groups of each kind, retries and delayed events."""
+    connection.execute("select pgq.create_queue('changes'), pgq.create_queue('dead')")
+    connection.execute(
+        """update pgq.queue
+        set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0', queue_rotation_period = '0'"""
+    )
+    connection.execute("create table public.account (id integer primary key, amount integer)")
+    for call in (
+        "pgq.register_consumer('changes', 'plain')",
+        "pgq_coop.register_subconsumer('changes', 'coop', 'first')",
+        "sluice.set_log_policy('changes', max_lag_events => 1000000)",
+        "sluice.capture('public.account', 'changes')",
+        "sluice.schedule_event('beat', 'changes', 'beat', '{}', every => '1 hour')",
+        "sluice.insert_event('changes', 't', 'later', delay => '1 hour')",
+    ):
+        connection.execute(f"select {call}".encode())
+    for group, options in {
+        "mail": {},
+        "blocked": {"key": "ev_type"},
+        "parked": {"key": "ev_extra1", "when_waiting": "park"},
+        "logged": {"dead_letter_log": "dead"},
+    }.items():
+        connection.execute(
+            "select sluice.create_group('changes', %s, %s)", (group, json.dumps(options))
+        )
+
+
+def tables_without_identity(connection: psycopg.Connection) -> list[str]:
+    """Return the tables of ours that a publication could name and whose rows nothing identifies."""
+    found = connection.execute(
+        """
+        select c.oid::regclass::text
+        from pg_class as c
+        where c.relnamespace = any (%s::regnamespace[])
+          and c.relkind in ('r', 'p')
+          and c.relpersistence = 'p' -- others cannot be published
+          and not (
+              c.relreplident = 'f'
+              or exists (
+                  select
+                  from pg_index as i
+                  where i.indrelid = c.oid
+                    and case c.relreplident when 'd' then i.indisprimary when 'i' then i.indisreplident end
+              )
+          )
+        order by 1
+        """,
+        (OUR_SCHEMAS,),
+    ).fetchall()
+    return [name for (name,) in found]
