@@ -94,6 +94,19 @@ def shifted_server(
         pytest.skip(f"PostgreSQL 15 is not installed in {DEBIAN_15}")
     folder.mkdir(mode=0o755, exist_ok=True)
     clock = Clock(folder)
+    server = EmbeddedServer(
+        folder / "data", bin_dir=shifted_programs(folder, version, clock), options=options
+    )
+    server.start()
+    try:
+        yield ShiftedServer(server, clock)
+    finally:
+        clock.set(0)
+        server.stop("immediate")
+
+
+def shifted_programs(folder: Path, version: str, clock: Clock) -> Path:
+    """Make programs of a version in `folder`/bin that run a server `folder`/data with this clock; return their folder."""
     programs = DEBIAN_15 if version == "15" else binaries.wheel_bin_dir(int(version))
     programs = binaries.reachable(programs, account.for_server(folder / "data"), folder)
     bin_dir = folder / "bin"
@@ -105,10 +118,4 @@ def shifted_server(
         words = ["exec", "env", *(f"{n}={v}" for n, v in shifted.items()), str(program)]
         script.write_text(f'#!/bin/sh\n{shlex.join(words)} "$@"\n', encoding="utf-8")
         script.chmod(0o755)
-    server = EmbeddedServer(folder / "data", bin_dir=bin_dir, options=options)
-    server.start()
-    try:
-        yield ShiftedServer(server, clock)
-    finally:
-        clock.set(0)
-        server.stop("immediate")
+    return bin_dir

@@ -14,18 +14,19 @@ EPOCH = 5
 LEFT = 250  # transactions until the next epoch
 
 
-def run_as_owner(server: EmbeddedServer, *command: str) -> str:
-    """Run a program of the server's version as the user whose files its data are."""
+def run_as_owner(server: EmbeddedServer, *command: str | Path, cwd: Path = Path("/")) -> str:
+    """Run a program of the server's version, or another by its path, as the owner of its data."""
     owner = server.data.stat()
     as_owner = {"user": owner.st_uid, "group": owner.st_gid} if os.geteuid() == 0 else {}
-    return subprocess.run(
+    done = subprocess.run(
         [Path(server.bin_dir) / command[0], *command[1:]],
-        check=True,
         capture_output=True,
         text=True,
-        cwd="/",
+        cwd=cwd,
         **as_owner,
-    ).stdout
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
 
 
 def go_to_the_end_of_an_epoch(server: EmbeddedServer) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -16,10 +15,10 @@ from typing import Any
 import psycopg
 
 from chaos.consumer import GROUP, LOG
+from chaos.processes import TESTS, Processes
 from support import rows, value, wait_until
 from support_history import Log, operations
 
-TESTS = Path(__file__).parents[1]
 BACKOFF_S = 0.3
 
 
@@ -66,7 +65,7 @@ class Run:
         self._plan = plan
         self._crash = crash
         self._history = folder / "history"
-        self._errors = folder / "errors"
+        self._processes = Processes(folder / "errors")
         self._chance = random.Random(plan.seed)
         self._consumers: list[subprocess.Popen[bytes]] = []
         self._others: list[subprocess.Popen[bytes]] = []
@@ -89,9 +88,7 @@ class Run:
             self._drain()
             print(f"disturbed {quiet - begun:.0f} s, drained {time.monotonic() - quiet:.0f} s")
         finally:
-            for process in (*self._consumers, *self._others):
-                process.kill()
-                process.wait()
+            self._processes.kill()
         with psycopg.connect(self._url, autocommit=True) as session:
             self._take_snapshot(session)
         return self._judge()
@@ -116,15 +113,7 @@ class Run:
         session.execute("select sluice.create_group(%s, %s, %s)", [LOG, GROUP, json.dumps(options)])
 
     def _start(self, program: str, *arguments: object) -> subprocess.Popen[bytes]:
-        with self._errors.open("ab") as errors:
-            return subprocess.Popen(
-                [
-                    *(sys.executable, "-m", f"chaos.{program}"),
-                    *(self._url, str(self._history), *map(str, arguments)),
-                ],
-                cwd=TESTS,
-                stderr=errors,
-            )
+        return self._processes.start(f"chaos.{program}", self._url, self._history, *arguments)
 
     def _start_consumer(self) -> subprocess.Popen[bytes]:
         self._names += 1
@@ -170,19 +159,14 @@ class Run:
             time.sleep(0.02)
             self._replace()
         for producer in producers:
-            self._require_end(producer)
+            self._processes.require_end(producer)
 
     def _replace(self) -> None:
         """Start consumers in the place of those that are dead; of any other death than a kill the run dies."""
         for place, process in enumerate(self._consumers):
             if process.poll() is not None:
-                self._require_end(process)
+                self._processes.require_end(process)
                 self._consumers[place] = self._start_consumer()
-
-    def _require_end(self, process: subprocess.Popen[bytes]) -> None:
-        """It ended by itself or was killed, and nobody had anything to say."""
-        assert process.wait() in (0, -signal.SIGKILL), self._errors.read_text()
-        assert self._errors.read_text() == ""
 
     def _drain(self) -> None:
         """All faults are over: everything must be consumed in time."""
@@ -197,7 +181,7 @@ class Run:
                 self._replace()
         (self._folder / "stop").touch()
         for process in (*self._consumers, *self._others):
-            self._require_end(process)
+            self._processes.require_end(process)
 
     def _has_nothing_left(self, session: psycopg.Connection) -> bool:
         return (

@@ -1,0 +1,258 @@
+"""Compare what was sent with what was delivered: `python -m chaos.everything.reconciler FOLDER`.
+
+FOLDER has `history`, which support_history.py reads, and `snapshot.json`, what the tables held at the end. The program
+knows the guarantees and nothing of the code that keeps them. It prints figures and violations as JSON and exits with 1 if
+there are violations:
+
+    journal     a commit that was answered is not there, or what was rolled back is
+    lost        a committed item has no effect at a receiver, is not dead-lettered by its rule, and is not left to be read
+    doubled     an item has several effects at one receiver, or an effect and a dead letter, or several dead letters
+    dead        an item is dead-lettered that its rule does not reject, or for another reason
+    phantom     an effect or dead letter of an item that no committed transaction sent
+    order       effects of a key are not in the order in which its items were committed
+    slots       a schedule's slot was fired twice, or not at all outside of clock steps
+    pinned      a segment that is not the current one still has events, or consumers that need it
+    waiting     something was left when the time for draining was over
+    schema      `verify` finds a difference
+    unexpected  a session got an error that no fault of the run explains
+
+History, `asked`: `send` {txn, items: {target: [{item, key, n, rule}]}, undone: [item]}, `settle` {settlement, effects},
+`resolve` {txn, how}, `cut`: what is committed after its beginning may be lost with a server that is given up; `unexpected`
+{error, at}. Which transactions were committed is told by the table `sent`, whatever the answer to their commit was.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter, defaultdict
+from datetime import datetime
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+from chaos.everything.layout import DEAD_LETTER_LOG, GROUPS, ORDERED, QUEUES, SLOT_S, receivers
+from support_history import NEVER, Operation, operations
+
+UNDERTAKER = f"{DEAD_LETTER_LOG}/undertaker"
+BURIED = "changes/buried"
+SHOWN = 5
+REASONS = {"reject": ("rejected",), "retry": ("too many attempts", "its lease ended")}
+
+
+class Reconciler:
+    """One run; `violations` is empty if nothing is wrong."""
+
+    def __init__(self, history: list[Operation], snapshot: dict[str, Any]) -> None:
+        self._snapshot = snapshot
+        self.figures: Counter[str] = Counter()
+        self.violations: list[str] = []
+        self._by_name: dict[str, list[Operation]] = defaultdict(list)
+        for op in history:
+            self._by_name[op.name].append(op)
+        self._receivers = receivers()
+        self._judging = {f"{g.log}/{g.name}" for g in GROUPS} | set(QUEUES)
+        self._sent = set(snapshot["sent"])
+        # By receiver and item: how often there is an effect, why it is dead, and where it is still to be read.
+        self._effects: Counter[tuple[str, str]] = Counter()
+        self._dead: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self._left = {(queue, item) for queue, item in snapshot["left"]}
+        # By receiver: each item and its rule.
+        self._expected: dict[str, dict[str, str]] = defaultdict(dict)
+
+    def run(self) -> None:
+        """Judge."""
+        self._read_effects()
+        self._read_journal()
+        self._expect_slots()
+        self._expect_dead_letters()
+        for receiver in sorted(set(chain(*self._receivers.values()))):
+            self._judge_receiver(receiver)
+        self._judge_order()
+        self._judge_slots()
+        self._judge_end()
+
+    def _say(self, kind: str, what: str, names: list[Any] | None = None) -> None:
+        shown = f": {', '.join(map(str, names[:SHOWN]))}" if names else ""
+        self.violations.append(f"{kind}: {what}{shown}")
+
+    def _read_effects(self) -> None:
+        for consumer, item, *_ in self._snapshot["effects"]:
+            self._effects[consumer, item] += 1
+        for receiver, item, reason in (
+            *self._snapshot["dead_events"],
+            *self._snapshot["dead_messages"],
+        ):
+            self._dead[receiver, item].append(reason)
+        self.figures["effects"] = len(self._snapshot["effects"])
+
+    # The journal
+
+    def _is_cut(self, op: Operation) -> bool:
+        """Return True if an operation may have been lost with a server that was given up."""
+        return any(
+            op.ended >= cut.invoked and op.invoked <= cut.ended for cut in self._by_name["cut"]
+        )
+
+    def _read_journal(self) -> None:
+        resolved = {op.asked["txn"]: op for op in self._by_name["resolve"] if op.outcome == "ok"}
+        for op in self._by_name["send"]:
+            txn, is_there = op.asked["txn"], op.asked["txn"] in self._sent
+            outcome = op.outcome
+            if txn in resolved:
+                outcome = {"commit": "ok", "rollback": "fail"}[resolved[txn].asked["how"]]
+                op = resolved[txn] if resolved[txn].ended < NEVER else op
+            self.figures[f"transactions {outcome}"] += 1
+            self.figures["transactions info, committed"] += outcome == "info" and is_there
+            if outcome == "ok" and not is_there and not self._is_cut(op):
+                self._say("journal", f"{txn} was committed and is not there")
+            elif outcome == "fail" and is_there:
+                self._say("journal", f"{txn} was rolled back and is there")
+        known = set()
+        for op in self._by_name["send"]:
+            known.add(op.asked["txn"])
+            if op.asked["txn"] in self._sent:
+                for target, items in op.asked["items"].items():
+                    self.figures["items"] += len(items)
+                    for receiver in self._receivers[target]:
+                        self._expected[receiver] |= {item["item"]: item["rule"] for item in items}
+        if unknown := sorted(self._sent - known):
+            self._say("journal", f"{len(unknown)} transactions are in no history", unknown)
+        written = Counter(settlement for *_, settlement in self._snapshot["effects"])
+        for op in self._by_name["settle"]:
+            settlement, effects = op.asked["settlement"], op.asked["effects"]
+            self.figures[f"settlements {op.outcome}"] += 1
+            if op.outcome == "ok" and written[settlement] != effects and not self._is_cut(op):
+                self._say("journal", f"{settlement} has {written[settlement]} of {effects} effects")
+        for txn, op in resolved.items():
+            self.figures[f"prepared, {op.asked['how']}"] += 1
+            if op.asked["how"] == "rollback" and written[txn]:
+                self._say("journal", f"{txn} was rolled back and has effects")
+
+    # What every receiver must have
+
+    def _expect_slots(self) -> None:
+        for name, slot, _, number in self._snapshot["fired"]:
+            target, item = (
+                ("jobs", f"slots@{slot}") if name == "slots" else ("beats", f"beat {number}")
+            )
+            for receiver in self._receivers[target]:
+                self._expected[receiver][item] = "accept"
+
+    def _expect_dead_letters(self) -> None:
+        """What one group rejects are events of a log, whose consumer has their effects."""
+        for (receiver, item), count in self._effects.items():
+            if receiver == UNDERTAKER:
+                self._dead[BURIED, item] += ["in the dead-letter log"] * count
+                self._expected[UNDERTAKER][item] = "accept"
+
+    def _judge_receiver(self, receiver: str) -> None:
+        expected = self._expected[receiver]
+        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for item, item_rule in expected.items():
+            rule = item_rule if receiver in self._judging else "accept"
+            effects, dead = self._effects[receiver, item], self._dead.get((receiver, item), [])
+            reasons = (
+                *REASONS.get(rule, ()),
+                *(["in the dead-letter log"] if receiver == BURIED else []),
+            )
+            is_left = (receiver, item) in self._left
+            if effects + len(dead) + is_left == 0:
+                found["lost", "items"].append(item)
+            elif effects + len(dead) + is_left > 1:
+                found["doubled", "items"].append(
+                    f"{item} ({effects} effects, dead {dead}, {'' if is_left else 'not '}left)"
+                )
+            elif effects and rule != "accept":
+                found["dead", f"effects of items to {rule}"].append(item)
+            elif dead and (rule == "accept" or dead[0] not in reasons):
+                found["dead", f"items to {rule}, {dead[0]}"].append(item)
+            self.figures["dead"] += len(dead)
+        strange = {item for of, item in self._effects if of == receiver}
+        strange |= {
+            item for (of, item), reasons in self._dead.items() if of == receiver and reasons
+        }
+        found["phantom", "items"] += sorted(strange - set(expected))
+        for (kind, what), items in found.items():
+            if items:
+                self._say(kind, f"{receiver}: {len(items)} {what}", items)
+
+    def _judge_order(self) -> None:
+        last: dict[tuple[str, str], tuple[int, str]] = {}
+        wrong: dict[str, list[str]] = defaultdict(list)
+        for consumer, item, key, n, _ in self._snapshot["effects"]:
+            if consumer not in ORDERED or key is None:
+                continue
+            self.figures["effects in order"] += 1
+            before, name = last.get((consumer, key), (0, ""))
+            if n < before:
+                wrong[consumer].append(f"{item} after {name} of {key}")
+            last[consumer, key] = max((before, name), (n, item))
+        for consumer, items in wrong.items():
+            self._say("order", f"{consumer}: {len(items)} items", items)
+
+    def _judge_slots(self) -> None:
+        skipped = [
+            tuple(datetime.fromisoformat(at).timestamp() for at in step)
+            for step in self._snapshot["skipped"]
+        ]
+        fired: dict[str, list[float]] = defaultdict(list)
+        for name, _, at, _ in self._snapshot["fired"]:
+            fired[name].append(at)
+        for name, slots in fired.items():
+            self.figures[f"slots of {name}"] = len(slots)
+            if twice := [at for at, count in Counter(slots).items() if count > 1]:
+                self._say("slots", f"{name}: {len(twice)} fired twice", twice)
+            slots = sorted(set(slots))
+            missing = []
+            for before, after in pairwise(slots):
+                at = before + SLOT_S
+                while at < after - SLOT_S / 2:
+                    step = next((step for step in skipped if step[0] - 30 <= at <= step[1]), None)
+                    if step is None:
+                        missing.append(at)
+                        at += SLOT_S
+                    else:
+                        at += SLOT_S * max(1, int((min(step[1], after) - at) / SLOT_S))
+            if missing:
+                self._say("slots", f"{name}: {len(missing)} not fired", missing)
+
+    def _judge_end(self) -> None:
+        for waiting in self._snapshot["waiting"]:
+            self._say("waiting", str(waiting))
+        for segment in self._snapshot["segments"]:
+            if not segment["current"] and segment["events"] and not self._snapshot["waiting"]:
+                about = f"{segment['events']} events, consumers {segment['consumers']}, {segment['reason']}"
+                self._say("pinned", f"segment {segment['segment']} of {segment['log']}: {about}")
+        for line in self._snapshot["differences"]:
+            self._say("schema", line)
+        errors = Counter(op.asked["error"] for op in self._by_name["unexpected"])
+        places = {op.asked["error"]: op.asked["at"] for op in self._by_name["unexpected"]}
+        for error, count in errors.items():
+            self._say("unexpected", f"{count} times {error} at {places[error]}")
+        for op in self._by_name["fault"]:
+            self.figures[f"faults: {op.asked}"] += 1
+        self.figures["reinstalls"] = sum(op.outcome == "ok" for op in self._by_name["reinstall"])
+
+
+def judge(history: list[Operation], snapshot: dict[str, Any]) -> Reconciler:
+    """Judge a run."""
+    reconciler = Reconciler(history, snapshot)
+    reconciler.run()
+    return reconciler
+
+
+def main() -> int:
+    folder = Path(sys.argv[1])
+    snapshot = json.loads((folder / "snapshot.json").read_text())
+    found = judge(operations(folder / "history"), snapshot)
+    json.dump(
+        {"figures": dict(sorted(found.figures.items())), "violations": found.violations},
+        sys.stdout,
+        indent=1,
+    )
+    return 1 if found.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""Run everything at once and reconcile what was sent with what was delivered.
+
+`chaos/everything/running.py` describes a run and its phases, `chaos/everything/reconciler.py` what is compared. Each run
+prints its seed, the duration of its phases and its figures. Environment:
+
+    PGSLUICE_TEST_SEED      run this seed again; of the long runs one instead of ten
+    PGSLUICE_TEST_WITHOUT   leave out `publication` or phases, to find out which of them matters, for example
+                            "publication clock"
+
+The seed decides the load and the order of the faults. Their timing is that of the machine, so a seed that failed may pass.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from chaos.everything.running import PHASES, Plan, Run
+
+SEED = os.environ.get("PGSLUICE_TEST_SEED")
+# What fails as long as the defects that it found are there.
+DEFECTS = "publication clock restore"
+WITHOUT = tuple(os.environ.get("PGSLUICE_TEST_WITHOUT", DEFECTS).split())
+
+
+@pytest.fixture
+def folders(servers_folder, tmp_path):
+    folder = Path(tempfile.mkdtemp(dir=servers_folder))
+    folder.chmod(0o755)
+    return tmp_path, folder
+
+
+def run(plan, folders):
+    everything = Run(plan, *folders)
+    found = everything.run()
+    print(f"PGSLUICE_TEST_SEED={plan.seed}\n{everything.durations}\n{found['figures']}")
+    assert found["violations"] == []
+    return found["figures"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_everything_at_once_loses_and_doubles_nothing(folders):
+    """One seed, without the phases that need more servers."""
+    seed = int(SEED or random.randrange(2**31))
+    plan = Plan(seed, ("crash", "clock", "restore"), phase_s=3.0, without=WITHOUT)
+    figures = run(plan, folders)
+
+    assert figures["faults: crash"] == 3
+    assert figures["reinstalls"] > 0
+    assert figures["prepared, commit"] > 0
+    assert figures["effects in order"] > 100
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("number", range(1 if SEED else 10))
+def test_everything_at_once_through_promotion_and_upgrade(folders, number):
+    """Ten seeds through all phases, from PostgreSQL 16 to 18."""
+    seed = int(SEED or random.randrange(2**31))
+    figures = run(Plan(seed, PHASES, version=16, without=WITHOUT), folders)
+
+    assert figures["faults: promotion"] == figures["faults: upgrade"] == 1
