@@ -175,3 +175,20 @@ def test_mistakes_are_named(place: Place, log: psycopg.Connection):
     log.execute("create table account (id int primary key)")
     with pytest.raises(CaptureError, match="is not captured into event log"):
         place.run(snapshots=["account"])
+
+
+def test_lake_of_changes_that_is_moved_keeps_its_consumer(place: Place, log: psycopg.Connection):
+    log.execute("create table item (id int primary key)")
+    log.execute("select sluice.capture('item', %s)", (LOG,))
+    log.execute("insert into item values (1)")
+    name = place.run().consumer
+    moved = place.lake.parent / "moved"
+    moved.mkdir()
+    place.lake = place.lake.rename(moved / "lake")
+    place.checkpoint = place.checkpoint.rename(moved / "checkpoint")
+    log.execute("insert into item values (2)")
+
+    assert place.run().consumer == name
+
+    assert place.rows("public.item") == [(1,), (2,)]
+    assert log.execute("select consumer_name from pgq.get_consumer_info()").fetchall() == [(name,)]

@@ -157,3 +157,78 @@ def test_an_empty_log_makes_an_empty_table(
     events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
 
     assert not has_rows(lake)
+
+
+def consumers(log: psycopg.Connection) -> list[tuple[str, int]]:
+    return log.execute(
+        "select co_name, sub_last_tick from pgq.subscription "
+        "join pgq.consumer on co_id = sub_consumer order by co_name"
+    ).fetchall()
+
+
+def test_lake_that_is_moved_keeps_its_consumer_and_another_name_is_registered(
+    spark: SparkSession,
+    log: psycopg.Connection,
+    database_18: Database,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+):
+    def drain(place: str, consumer: str | None = None) -> None:
+        events(
+            LOG,
+            tmp_path / place / "lake",
+            tmp_path / place / "checkpoint",
+            dsn=database_18.url,
+            once=True,
+            spark=spark,
+            consumer=consumer,
+        )
+
+    insert(log, "1")
+    drain("here")
+    ((name, tick),) = consumers(log)
+    (tmp_path / "here").rename(tmp_path / "there")
+    insert(log, "2")
+
+    drain("there")
+    ((same, moved),) = consumers(log)
+    assert (same, moved > tick) == (name, True)
+
+    insert(log, "3")
+    drain("there", "another")
+    newest = max(tick for _, tick in consumers(log))
+    assert consumers(log) == [("another", newest), (name, moved)]
+    assert [record.getMessage() for record in caplog.records if "renamed" in record.message] == [
+        "consumer renamed; the former one still holds the log until it is unregistered"
+    ]
+
+    # The default name, as before checkpoints noted it.
+    (tmp_path / "there" / "checkpoint" / "consumer").unlink()
+    for one in (name, "another"):
+        log.execute("select pgq.unregister_consumer(%s, %s)", (LOG, one))
+    insert(log, "4")
+    drain("there")
+    assert [name.rpartition(":")[0] for name, _ in consumers(log)] == ["spark:lake"]
+    assert lake_column(tmp_path / "there" / "lake", "ev_data") == ["1", "2", "3", "4"]
+
+
+def test_consumer_that_is_unregistered_while_the_stream_runs_is_registered_again(
+    spark: SparkSession,
+    log: psycopg.Connection,
+    database_18: Database,
+    lake: Path,
+    checkpoint: Path,
+):
+    with events(
+        LOG, lake, checkpoint, dsn=database_18.url, trigger_s=0.1, consumer="c", spark=spark
+    ) as stream:
+        insert(log, "1")
+        stream.catch_up()
+        log.execute("select pgq.unregister_consumer(%s, 'c')", (LOG,))
+        insert(log, "2")
+        stream.catch_up()
+        assert [name for name, _ in consumers(log)] == ["c"]
+        log.execute("select pgq.unregister_consumer(%s, 'c')", (LOG,))
+
+    assert [name for name, _ in consumers(log)] == ["c"]
+    assert lake_column(lake, "ev_data") == ["1", "2"]

@@ -320,11 +320,123 @@ def test_a_segment_that_is_emptied_while_it_is_read_is_noticed(log: psycopg.Conn
     log.execute("truncate pgq.event_1")
     log.execute("delete from pgq.tick where tick_id = 1")
 
-    reader, (partition,) = partitions[""]
-    with pytest.raises(LogStateError, match="was emptied while it was read"):
-        list(reader.read(partition))
-    reader, (partition,) = partitions["c"]
-    assert list(reader.read(partition)) == []  # its consumer would have held it
+    for reader, (partition,) in partitions.values():
+        with pytest.raises(LogStateError, match="was emptied while it was read"):
+            list(reader.read(partition))
+
+
+# --- a consumer that is not registered -------------------------------------------------------------------
+
+
+def position(connection: psycopg.Connection, consumer: str) -> int | None:
+    row = connection.execute(
+        "select sub_last_tick from pgq.subscription join pgq.consumer on co_id = sub_consumer "
+        "where co_name = %s",
+        (consumer,),
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def unregister(connection: psycopg.Connection, consumer: str) -> None:
+    connection.execute("select pgq.unregister_consumer(%s, %s)", (LOG, consumer))
+
+
+@KINDS
+@pytest.mark.parametrize("unregistered", ["before", "later", "never"])
+def test_consumer_of_another_name_is_registered_where_the_checkpoint_is(
+    log: psycopg.Connection,
+    make: Make,
+    kind: str,
+    unregistered: str,
+    capfd: pytest.CaptureFixture,
+):
+    reader = make(offsets=kind, consumer="old")
+    start = reader.initialOffset()
+    insert(log, "read")
+    tick(log)
+    place = reader.latestOffset(start, ALL)
+    reader.commit(place)
+    held = position(log, "old")
+    insert(log, "new")
+    tick(log)
+    if unregistered == "before":
+        unregister(log, "old")
+
+    renamed = make(offsets=kind, consumer="new")
+    end = renamed.latestOffset(place, ALL)
+
+    assert position(log, "new") == held
+    if unregistered == "later":
+        unregister(log, "old")
+    assert read(renamed, place, end) == ["new"]
+    assert "consumer 'new' did not hold event log 'log'" in capfd.readouterr().err
+    renamed.commit(end)
+    assert make(offsets=kind, consumer="new").latestOffset(end, ALL) == end
+    assert capfd.readouterr().err == ""
+
+
+@KINDS
+def test_consumer_that_is_unregistered_while_the_stream_runs_is_registered_again(
+    log: psycopg.Connection, make: Make, kind: str
+):
+    reader = make(offsets=kind, consumer="c")
+    start = reader.initialOffset()
+    first = position(log, "c")
+    unregister(log, "c")
+    insert(log, "new")
+    tick(log)
+
+    end = reader.latestOffset(start, ALL)
+    assert position(log, "c") == first
+    unregister(log, "c")
+    assert read(reader, start, end) == ["new"]
+    assert position(log, "c") == first
+    unregister(log, "c")
+    reader.commit(end)  # the last one of a stream that stops: nothing is planned after it
+    assert position(log, "c") == first + 1
+
+
+@KINDS
+def test_consumer_that_was_moved_past_the_checkpoint_is_moved_back(
+    log: psycopg.Connection, make: Make, kind: str
+):
+    reader = make(offsets=kind, consumer="c")
+    start = reader.initialOffset()
+    insert(log, "new")
+    tick(log)
+    reader.commit(reader.latestOffset(start, ALL))
+    assert position(log, "c") == 2
+
+    again = make(offsets=kind, consumer="c")
+    end = again.latestOffset(start, ALL)  # of a copy of the checkpoint that is older
+
+    assert position(log, "c") == 1
+    assert read(again, start, end) == ["new"]
+
+
+@KINDS
+def test_stream_stops_when_its_consumer_is_gone_and_events_with_it(
+    log: psycopg.Connection, make: Make, kind: str
+):
+    reader = make(offsets=kind, consumer="c")
+    start = reader.initialOffset()
+    insert(log, "read")
+    tick(log)
+    end = reader.latestOffset(start, ALL)
+    unregister(log, "c")
+    insert(log, "lost")
+    tick(log)
+    insert(log, "kept")
+    tick(log)
+    log.execute("delete from pgq.tick where tick_id < 4")
+
+    for act in (
+        lambda: reader.commit(end),
+        lambda: make(offsets=kind, consumer="d").latestOffset(end, ALL),
+    ):
+        with pytest.raises(LogStateError, match="no longer keeps"):
+            act()
+    assert position(log, "c") is position(log, "d") is None  # it does not hold the log for nothing
 
 
 def test_an_executor_that_lost_its_connection_reads_the_micro_batch_again(

@@ -32,6 +32,7 @@ def make(database_18: Database) -> Iterator[Make]:
 
     def reader(schema: StructType = LOG_SCHEMA, **options: str) -> LogStreamReader:
         options = {"dsn": database_18.url, "log": LOG, "autoTick": "false", **options}
+        options = {name: given for name, given in options.items() if given}
         made.append(LogStreamReader(options, schema))
         return made[-1]
 

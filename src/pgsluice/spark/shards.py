@@ -30,6 +30,10 @@ MAX_ROWS_LOW_LATENCY = 10_000
 # Below this a second task costs more than it brings: 20 ms of Spark, against 400k rows/s of one reader.
 SLICE_EVENTS_MIN = 10_000
 _LOOKS_MAX = 5
+_START_OVER = (
+    "start with another checkpoint and another lake table, or set failOnDataLoss to false to go on from the oldest "
+    "tick that is kept"
+)
 
 Result = TypeVar("Result")
 
@@ -308,19 +312,24 @@ class LogShard:
         """
         if not self._call(calls.log_keeps(self.options.queue_name, after)):
             raise LogStateError(
-                f"{self._what} was emptied while it was read; give the option consumer, which holds it, or "
-                "set failOnDataLoss to false"
+                f"{self._what} was emptied while it was read; give the option consumer, which holds it, and "
+                "leave that registered; or set failOnDataLoss to false"
             )
 
     def commit(self, end: Offset) -> None:
-        """Let the log forget what the stream's consumer has read."""
+        """Let the log forget what the stream's consumer has read.
+
+        Raises:
+            LogStateError: The consumer is not registered any more, and the log may have forgotten what comes next.
+        """
         name, consumer = self.options.queue_name, self.options.consumer
         if consumer is None or end.log != self._incarnation():
             return
-        if end.tick is not None:
-            self._call(calls.log_commit(name, consumer, end.tick))
-        else:
-            self._call(calls.log_commit_snapshot(name, consumer, str(end.snapshot)))
+        if self._move(end) or self._call(calls.log_consumers(name, consumer)):
+            return  # it stood there already, or further
+        lost = self._hold(end)
+        if lost is not None and self.options.fail_on_data_loss:
+            raise LogStateError(f"{lost}; {_START_OVER}")
 
     def close(self) -> None:
         self._connection.close()
@@ -367,14 +376,11 @@ class LogShard:
     def _begin(self, start: Offset) -> Offset:
         """The offset to go on from: this one, or where the log begins if it is lost and losses are allowed."""
         log = self._incarnation()
-        lost = self._lost(start, log)
+        lost = self._lost(start, log) or self._hold(start)
         if lost is None:
             return start
         if self.options.fail_on_data_loss:
-            raise LogStateError(
-                f"{lost}; start with another checkpoint and another lake table, or set failOnDataLoss to "
-                "false to go on from the oldest tick that is kept"
-            )
+            raise LogStateError(f"{lost}; {_START_OVER}")
         tick = self._start_again()
         snapshot = self._snapshot_of(tick)
         if snapshot is None:
@@ -406,6 +412,63 @@ class LogShard:
                 "restored to an earlier moment"
             )
         return None
+
+    def _hold(self, start: Offset) -> str | None:
+        """Register the consumer at an offset of this log, unless it holds what comes after that already.
+
+        A lake that was moved, another name, or somebody who unregistered it leaves a stream without its consumer.
+
+        Returns:
+            Why events after the offset may be missing; None when the consumer holds them.
+        """
+        name, consumer = self.options.queue_name, self.options.consumer
+        if consumer is None:
+            return None
+        standing = self._call(calls.log_consumers(name, consumer))
+        if self._any_before(standing, start):
+            return None
+        place = "earliest"
+        if start.tick is not None:
+            place = str(start.tick)
+        elif found := self._any_before(self._call(calls.log_consumers(name, None)), start):
+            place = str(found)
+        gone = (
+            f"consumer {consumer!r} is not registered on {self._what}, which no longer keeps what comes "
+            "after the checkpoint"
+        )
+        try:
+            self._call(calls.log_start(name, consumer, place))
+        except LogStateError:
+            return gone
+        except PositionLostError as error:
+            return str(error)
+        self._move(start)
+        # Registered first: from here on nothing is forgotten that is found to be there.
+        if not self._any_before(self._call(calls.log_consumers(name, consumer)), start):
+            if not standing:
+                self._call(pgq.unregister_consumer(name, consumer))
+            return gone
+        print(
+            f"pgsluice: consumer {consumer!r} did not hold {self._what}; it was registered where the checkpoint is, "
+            "and nothing was lost. If this stream had a consumer of another name before, unregister that one: it "
+            "still holds the log",
+            file=sys.stderr,
+        )
+        return None
+
+    def _any_before(self, standing: list[tuple[int, str]], offset: Offset) -> int | None:
+        """The newest of these positions whose consumer holds all that comes after an offset; its tick."""
+        for tick, snapshot in standing:
+            if offset.snapshot.covers(Snapshot.parse(snapshot)):
+                return tick
+        return None
+
+    def _move(self, end: Offset) -> bool:
+        """Move the consumer forward to an offset; False when it is not registered, or stands there or further."""
+        name, consumer = self.options.queue_name, str(self.options.consumer)
+        if end.tick is not None:
+            return self._call(calls.log_commit(name, consumer, end.tick))
+        return self._call(calls.log_commit_snapshot(name, consumer, str(end.snapshot)))
 
     def _start_again(self) -> int:
         """Find the oldest tick; the consumer, if there is one, holds it."""

@@ -12,8 +12,10 @@ Options beside those of `source`:
     startingOffsetsByTimestampStrategy
                         For a moment that has not come yet: `error` (default) or `latest`.
     consumer            A consumer's name. It is registered, and the log keeps what it has not seen; one
-                        query for one name. Needed for `latest` and `committed`. Without it, nothing stops the log
-                        from forgetting events before they are read.
+                        query for one name. Needed for `latest` and `committed`. Where it is not registered any
+                        more, or under this name not yet, it is registered at the checkpoint's offset if everything
+                        after that is still there, with a line on standard error; else the stream stops. Without it,
+                        nothing stops the log from forgetting events before they are read.
     maxRowsPerTrigger   About the most events in a micro-batch (200000; Kafka's name `maxOffsetsPerTrigger`
                         is taken too). What lies between two ticks is not divided, and a transaction never.
     minOffsetsPerTrigger, maxTriggerDelay
@@ -81,8 +83,8 @@ class ShardPartition(InputPartition):  # type: ignore[misc]
     Attributes:
         shard: Its name.
         query: The query.
-        kept: The snapshot after which the log must still have everything when the query is done; None where a
-            consumer sees to that, or losses are allowed.
+        kept: The snapshot after which the log must still have everything when the query is done; None where
+            losses are allowed.
     """
 
     shard: str
@@ -102,10 +104,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         self.options = next(iter(self.shards.values())).options
         self.schema = arrow_schema(schema)
         self.reading = Reading.from_options(options)
-        # Nothing stops the log from forgetting what is about to be read.
-        self.is_loose = self.options.consumer is None and self.options.fail_on_data_loss
+        self.is_copy = False
         self.is_now = False
         self.released_at = -float("inf")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "is_copy": True}
 
     # --- planning, on the driver ---------------------------------------------------------------------
 
@@ -138,7 +142,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         slice_count = max(1, self.options.slice_count // len(self.shards))
         return [
             ShardPartition(
-                name, QueryPartition(query), str(begin[name].snapshot) if self.is_loose else None
+                name,
+                QueryPartition(query),
+                str(begin[name].snapshot) if self.options.fail_on_data_loss else None,
             )
             for name, shard in self.shards.items()
             # A shard that was added begins with the next micro-batch.
@@ -164,12 +170,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             return
         yield from self._rows(partition)
         if partition.kept is not None:
-            # A segment that was emptied reads like one without events.
+            # A segment that was emptied reads like one without events. A consumer may have been unregistered.
             shard = self.shards[partition.shard]
             try:
                 shard.require(partition.kept)
             finally:
-                shard.close()
+                if self.is_copy:
+                    shard.close()
 
     # --- inside --------------------------------------------------------------------------------------
 

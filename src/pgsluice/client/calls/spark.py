@@ -35,6 +35,29 @@ def log_commit_snapshot(queue_name: str, consumer_name: str, snapshot: str) -> C
     )
 
 
+def log_consumers(queue_name: str, consumer_name: str | None) -> Call[list[tuple[int, str]]]:
+    """Find the ticks at which consumers of a log stand and what these see, the newest first.
+
+    Args:
+        queue_name: An existing log.
+        consumer_name: Only this one; all when None.
+
+    Returns:
+        No consumer whose position was given up.
+    """
+    return Call(
+        "select s.pos_last_tick, s.pos_last_snapshot::text "
+        "from pgq.standing as s "
+        "join pgq.queue as q on q.queue_id = s.sub_queue "
+        "join pgq.consumer as c on c.co_id = s.sub_consumer "
+        "where q.queue_name = %s::text and (%s::text is null or c.co_name = %s::text) "
+        "and s.pos_last_snapshot is not null and s.pos_lost is null "
+        "order by s.pos_last_tick desc",
+        (queue_name, consumer_name, consumer_name),
+        list,
+    )
+
+
 def log_count(queue_name: str, after: str, upto: str | None, at_most: int) -> Call[int]:
     """Count events between two snapshots, the later one now when None, up to `at_most`."""
     return Call(

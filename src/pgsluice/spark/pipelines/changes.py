@@ -23,6 +23,8 @@ from pgsluice.spark.pipelines.places import (
     access_for,
     consumer_name,
     folder,
+    note_consumer,
+    noted_consumer,
     open_table,
     session_for,
 )
@@ -160,7 +162,7 @@ def changes(
 
     lake_folder, notes = folder(lake, "lake"), folder(checkpoint, "checkpoint")
     events_folder = lake_folder / "events"
-    name = consumer or consumer_name(lake_folder)
+    name = consumer or noted_consumer(notes) or consumer_name(lake_folder)
     with ExitStack() as cleanup:
         access = access_for(dsn, cleanup)
         states = CurrentStates(
@@ -181,6 +183,7 @@ def changes(
         ways = known_shards(options)
         session = session_for(spark, "pgsluice changes")
         open_table(events_folder, notes, LOG_SCHEMA)
+        note_consumer(name, notes)
         wanted = Snapshots(snapshots, log, notes / "snapshots")
         ends_by_itself = once and not wanted.pending()
         rows = read_log(session, options, partitions)

@@ -23,6 +23,8 @@ from pgsluice.spark.pipelines.places import (
     access_for,
     consumer_name,
     folder,
+    note_consumer,
+    noted_consumer,
     open_table,
     session_for,
 )
@@ -136,8 +138,8 @@ def events(
             is made. On a cluster give `env:NAME` or `file:PATH`: a variable or a file that every machine has.
         shards: Several databases instead, whatever `dsn` is, each with a log of this name: what to call it in the
             table's column `shard`, and where to connect.
-        consumer: The name under which the log keeps what the stream has not read; made from the
-            table's folder when None. Unregister it when the pipeline is given up.
+        consumer: The name under which the log keeps what the stream has not read; when None the one that the
+            checkpoint was begun with, made from the table's folder. Unregister it when the pipeline is given up.
         once: Read what is there now and return when it is in the lake; otherwise return at once.
         starting: Where the first run begins: `earliest`, `latest`, `committed`, `{"tick": 12}` or
             `{"snapshot": "1005:1008:1005"}`.
@@ -161,7 +163,7 @@ def events(
     from pgsluice.spark.stream import log_schema
 
     place, notes = parse(lake), folder(checkpoint, "checkpoint")
-    name = consumer or consumer_name(place)
+    name = consumer or noted_consumer(notes) or consumer_name(place)
     with ExitStack() as cleanup:
         options = {
             **_place(dsn, shards, cleanup),
@@ -174,6 +176,7 @@ def events(
         ways = known_shards(options)
         session = session_for(spark, "pgsluice events")
         table = open_table(place, notes, log_schema(options))
+        note_consumer(name, notes)
         writer = read_log(session, options, partitions).writeStream.format(table.format_name)
         stream = EventStream(
             triggered(writer, notes, None if once else trigger_s),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import ExitStack
+import logging
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from pgsluice import connection
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access, private_file, secrets_of
 from pgsluice.spark.lake.address import IcebergAddress
+from pgsluice.spark.lake.disk import sync_file, sync_folder
 from pgsluice.spark.session import QUICK, register, spark_session
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pgsluice.spark.lake.table import LakeTable
+
+_log = logging.getLogger(__name__)
+_CONSUMER = "consumer"
 
 
 def session_for(spark: SparkSession | None, app_name: str) -> SparkSession:
@@ -74,6 +79,31 @@ def consumer_name(lake: Path | IcebergAddress) -> str:
     name = lake.identifier if isinstance(lake, IcebergAddress) else lake.name
     # Two tables may have the same name in two folders.
     return f"spark:{name}:{hashlib.sha256(str(lake).encode()).hexdigest()[:8]}"
+
+
+def note_consumer(consumer: str, checkpoint: Path) -> None:
+    """Note in a checkpoint under which name its stream holds a log, so that a lake that is moved keeps the name."""
+    noted = noted_consumer(checkpoint)
+    if noted == consumer:
+        return
+    if noted is not None:
+        _log.warning(
+            "consumer renamed; the former one still holds the log until it is unregistered",
+            extra={"consumer": consumer, "former": noted},
+        )
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    new = checkpoint / f"{_CONSUMER}.new"
+    new.write_text(consumer)
+    sync_file(new)
+    new.replace(checkpoint / _CONSUMER)
+    sync_folder(checkpoint)
+
+
+def noted_consumer(checkpoint: Path) -> str | None:
+    """Return the name that `note_consumer` noted; None when there is none."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return (checkpoint / _CONSUMER).read_text() or None
+    return None
 
 
 def open_table(lake: Path | IcebergAddress, checkpoint: Path, schema: StructType) -> LakeTable:
