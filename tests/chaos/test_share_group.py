@@ -90,8 +90,8 @@ BUGS = {
         {"overlap"},
         (
             CLAIM,
-            "elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then",
-            "elsif false then",
+            "for update of l skip locked;",
+            ";",
         ),
     ),
     "a window by number": (

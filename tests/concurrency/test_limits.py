@@ -133,7 +133,7 @@ def test_eight_sessions_use_what_there_is_and_no_more(sessions, pool, check):
     ("check", "function", "old", "new"),
     [
         # Without the lock, two count the same places. Of keys they also choose the same messages, and one gets them: see below.
-        (check, "sluice._lock_limits(integer)", "not pg_try_advisory_xact_lock(v_lock_class, limits_id)", "false")
+        (check, "sluice._lock_limits(integer)", "not sluice._try_lock(v_lock_class, limits_id)", "false")
         for check in (check_fleet, check_rate)
     ]
     + [
@@ -248,7 +248,7 @@ def test_a_key_needs_the_lock_for_what_commits_late(database_18, pool, is_locked
             replace_in(
                 connection,
                 "sluice._lock_limits(integer)",
-                "not pg_try_advisory_xact_lock(v_lock_class, limits_id)",
+                "not sluice._try_lock(v_lock_class, limits_id)",
                 "false",
             )
         send = "select pgmq.send('q', '1'::jsonb, '{\"x-pgmq-group\": \"k\"}'::jsonb)"

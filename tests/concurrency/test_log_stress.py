@@ -296,7 +296,7 @@ def tick_without_the_lock(connection: psycopg.Connection) -> None:
     replace_in(
         connection,
         "pgq.ticker(text)",
-        "if not pg_try_advisory_xact_lock(v_lock_class, v_queue.queue_id) then",
+        "if not pgq._lock_ticks(v_queue.queue_id, false) then",
         "if false then",
     )
 

@@ -198,9 +198,7 @@ def test_queues_are_shared_among_those_who_maintain(database):
         connection.execute("select pgmq.create_partitioned('orders', '10', '100', 1)")
         connection.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[15]))")
         with database.connect(autocommit=False) as first:
-            first.execute(
-                "select pg_advisory_xact_lock(hashtextextended('sluice.maintain.q_orders', 0))"
-            )
+            first.execute("select sluice._try_lock(1936551792, hashtext('q_orders'))")
 
             assert done(connection) == ["a_orders_P20: 20 to 30"]
         assert done(connection) == ["q_orders_P20: 20 to 30"]

@@ -113,7 +113,9 @@ def test_without_the_lock_two_movers_at_once_fail_at_the_ledger(database, connec
     source = value(
         connection, "select pg_get_functiondef('pgq._move_retries(integer)'::regprocedure)"
     )
-    lock = "if not pg_try_advisory_xact_lock(v_lock_class, 0) then"
+    lock = (
+        "if not pgq._lock_tables('{pgq.retry_pass}'::regclass[], 'share update exclusive', 0) then"
+    )
     assert source.count(lock) == 1
     connection.execute(source.replace(lock, "if false then"))
     connection.execute("select pgq.batch_retry(%s, 0)", (batch,))

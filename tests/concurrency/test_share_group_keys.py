@@ -210,8 +210,8 @@ def test_consumers_that_are_killed_keep_exclusivity_and_order(database_18, tmp_p
 PLANTED = {
     "a claim does not lock the group": (
         CLAIM,
-        "elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then",
-        "elsif false then",
+        "for update of l skip locked;",
+        ";",
     ),
     "a key that is claimed is free": (SORT, "and t.claim_id is null as is_idle", "as is_idle"),
     "a turn ends with the first event": (

@@ -104,8 +104,8 @@ def test_without_the_lock_the_key_refuses_the_second_claimer(database, connectio
     replace_in(
         connection,
         CLAIM,
-        "elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id)",
-        "elsif false",
+        "for update of l skip locked;",
+        ";",
     )
     # As if both had asked in the same microsecond.
     replace_in(connection, CLAIM, "extract(epoch from clock_timestamp())", "0")
@@ -119,8 +119,8 @@ def test_without_lock_and_key_two_claimers_get_the_same_events(database, connect
     replace_in(
         connection,
         CLAIM,
-        "elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id)",
-        "elsif false",
+        "for update of l skip locked;",
+        ";",
     )
     send(connection, *"ab")
     with database.connect(autocommit=False) as first, database.connect() as second:
@@ -135,7 +135,7 @@ def test_a_claimer_that_waited_sees_what_was_acknowledged_meanwhile(database, co
     (event,) = claim(connection)
     with database.connect(autocommit=False) as first, database.connect() as second:
         assert claimed(first) == []
-        first.execute("select pg_advisory_xact_lock(1936221042, 1)")
+        first.execute("select sluice._try_lock(1936221042, 1)")
         with beside(connection, second, claimed) as answers:
             acknowledge(connection, event.claim_id, "release")
             first.commit()

@@ -10,7 +10,7 @@ import pytest
 from support import replace_in, rows, value, wait_for_lock
 from support_log import consume_all, tick
 
-LOCK = "if not pg_try_advisory_xact_lock(v_lock_class, v_queue.queue_id) then"
+LOCK = "if not pgq._lock_ticks(v_queue.queue_id, false) then"
 GATE = 4711
 
 

@@ -214,7 +214,8 @@ def test_who_waits_for_the_lock_counts_after_it(database):
                 lambda: (
                     value(
                         connection,
-                        "select count(*) from pg_locks where locktype = 'advisory' and not granted",
+                        "select count(*) from pg_stat_activity where pid = %s and wait_event_type = 'Lock'",
+                        second.info.backend_pid,
                     )
                     == 1
                 ),

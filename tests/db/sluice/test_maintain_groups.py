@@ -80,7 +80,16 @@ def test_what_was_said_is_read_and_what_has_ended_comes_again(connection, group)
     ] == [1, 2, 3, 4, 5]
 
 
+def test_group_with_nothing_to_do_is_not_locked(connection, group):
+    connection.execute("select sluice.create_group('changes', 'idle')")
+    with connection.transaction():
+        # It still looks for events to announce: sluice._wake_for_redeliveries.
+        assert maintain(connection) == []
+        assert value(connection, "select pg_current_xact_id_if_assigned()::text") is None
+
+
 def test_a_group_that_is_being_claimed_from_is_not_waited_for(database, connection, group):
+    claim(connection)
     with database.connect(autocommit=False) as consumer:
         claim(consumer)
         connection.execute("set lock_timeout = '10 s'")

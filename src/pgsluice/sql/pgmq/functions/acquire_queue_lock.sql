@@ -7,7 +7,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- On the name as the table has it: 'Orders' and 'orders' are one table.
-    perform pg_advisory_xact_lock(hashtextextended(format('pgmq.queue_%s', lower(queue_name)), 0));
+    perform sluice._lock_name(format('pgmq.queue_%s', lower(queue_name)));
 end;
 $$;
 

@@ -5,10 +5,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_lock_class constant integer := 1885827956; -- pgq.maint_retry_events's lock
     v_pass pgq.retry_pass;
 begin
-    perform pg_advisory_xact_lock(v_lock_class, 0);
+    lock table pgq.retry_pass in share update exclusive mode; -- no pass meanwhile: see pgq._move_retries
     lock table pgq.retry_entry in share row exclusive mode;
     v_pass := pgq._last_retry_pass();
     perform from pgq.retry_entry as e where e.entry_txid >= pg_snapshot_xmax(pg_current_snapshot()) limit 1;

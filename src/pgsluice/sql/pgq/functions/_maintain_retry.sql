@@ -27,7 +27,6 @@ set max_parallel_workers_per_gather = 0
 set jit = off
 as $$
 declare
-    v_lock_class constant integer := 1885827956; -- pgq.maint_retry_events's lock
     v_pass pgq.retry_pass;
     v_full name;
     v_other name;
@@ -44,7 +43,7 @@ begin
     v_bytes_max := greatest(i_bytes_min, 2 * v_pass.pass_kept_bytes);
     if (v_bytes < v_bytes_max and pg_relation_size(format('pgq.%I', v_other)::regclass) = 0)
         or current_setting('transaction_isolation') <> 'read committed'
-        or not pg_try_advisory_xact_lock(v_lock_class, 0)
+        or not pgq._lock_tables('{pgq.retry_pass}'::regclass[], 'share update exclusive', 0)
     then
         return false;
     end if;

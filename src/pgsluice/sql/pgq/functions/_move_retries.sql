@@ -14,7 +14,6 @@ set max_parallel_workers_per_gather = 0
 set jit = off
 as $$
 declare
-    v_lock_class constant integer := 1885827956; -- pgq.ticker's; no log has the number 0
     v_now constant timestamptz := clock_timestamp();
     v_last pgq.retry_pass;
     v_pass pgq.retry_pass;
@@ -31,7 +30,7 @@ begin
             hint = 'repeat events in a READ COMMITTED transaction';
     end if;
     -- One at a time, and until its commit is visible. The snapshot below is newer than what the last one stored.
-    if not pg_try_advisory_xact_lock(v_lock_class, 0) then
+    if not pgq._lock_tables('{pgq.retry_pass}'::regclass[], 'share update exclusive', 0) then
         return 0;
     end if;
     v_last := pgq._last_retry_pass();

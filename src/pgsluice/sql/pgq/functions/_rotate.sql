@@ -9,7 +9,6 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_lock_class constant integer := 1885827956; -- pgq.ticker's: no tick comes while the newest one moves
     -- Up to this number segments are kept at the set period. From there on each one doubles it, so that a consumer that is gone
     -- for a year does not leave thousands of tables behind, each of which every batch asks.
     v_kept_max constant integer := 6;
@@ -35,7 +34,8 @@ begin
     if v_queue.queue_switch_step2 is null and v_queue.queue_switch_step1 = pg_current_xact_id_if_assigned() then
         return; -- the second step is for another transaction
     end if;
-    if not pg_try_advisory_xact_lock(v_lock_class, i_queue_id) then
+    -- No tick comes while the newest one moves.
+    if not pgq._lock_ticks(i_queue_id, false) then
         return query select null::integer, 'kept', 'the log is being ticked';
         return;
     end if;

@@ -19,7 +19,7 @@ begin
     end if;
 
     -- One creation of this name at a time, so that the second one sees the first one's row.
-    perform pg_advisory_xact_lock(hashtextextended('pgq.queue_' || i_queue_name, 0));
+    perform sluice._lock_name('pgq.queue_' || i_queue_name);
     perform from pgq.queue as q where q.queue_name = i_queue_name;
     if found then
         return 0;

@@ -11,7 +11,6 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_lock_class constant integer := 1885827956; -- 'pgqt': keeps our keys apart from other advisory locks
     v_queue record;
     v_last pgq.tick;
     v_lag interval;
@@ -53,7 +52,7 @@ begin
             hint = 'set queue_ticker_paused to false in pgq.queue';
     end if;
 
-    if not pg_try_advisory_xact_lock(v_lock_class, v_queue.queue_id) then
+    if not pgq._lock_ticks(v_queue.queue_id, false) then
         return null; -- somebody else ticks this log right now
     end if;
     if v_queue.queue_switch_step2 is null then
@@ -141,7 +140,6 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_lock_class constant integer := 1885827956; -- as above
     v_queue_id integer;
     v_last_tick_id bigint;
 begin
@@ -171,7 +169,7 @@ begin
             hint = format('call pgq.set_queue_config(%L, %L, %L)', i_queue_name, 'external_ticker', 'true');
     end if;
 
-    perform pg_advisory_xact_lock(v_lock_class, v_queue_id);
+    perform pgq._lock_ticks(v_queue_id, true);
     perform pgq._require_newer_snapshot(v_queue_id);
     perform pgq._commit_durably();
     v_last_tick_id := (pgq._last_tick(v_queue_id)).tick_id;

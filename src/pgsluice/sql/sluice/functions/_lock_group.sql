@@ -1,5 +1,5 @@
 -- Whoever changes what a group hands out next holds its lock, to the end of the transaction, and reads after it got the lock how far
--- the group is. It is an advisory lock, for a lock on a row would be a change of it.
+-- the group is.
 create or replace function sluice._lock_group(queue_name text, group_name text)
 returns sluice.share_group
 language plpgsql
@@ -23,7 +23,7 @@ begin
     if not found then
         perform sluice._require_group(queue_name, group_name);
     end if;
-    if not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then
+    if not sluice._try_lock(v_lock_class, v_group.group_id) then
         perform sluice._wait_for_group(v_group);
     end if;
     return v_group;

@@ -19,7 +19,7 @@ begin
             detail = 'Its snapshot may be older than the last claims, and it would not count them.',
             hint = 'claim in a READ COMMITTED transaction, best one of its own';
     end if;
-    if not pg_try_advisory_xact_lock(v_lock_class, limits_id) then
+    if not sluice._try_lock(v_lock_class, limits_id) then
         perform sluice._wait_for_limits(limits_id);
     end if;
     select l.*

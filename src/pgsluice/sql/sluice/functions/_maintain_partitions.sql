@@ -3,8 +3,8 @@
  * first lock, and 10 ms for each one after it, and takes no more when the first is a tenth of a second old. What it did not
  * get it says, and leaves to the next call. Shorter than deadlock_timeout: it never makes anybody else fail.
  *
- * Several calls at once share the tables: each takes an advisory lock of the one it looks at, or passes it by. Not the lock of
- * its row: skip locked waits all the same when the row has been updated meanwhile. Subtransactions, so that one table, or one
+ * Several calls at once share the tables: each locks a row of sluice.lock for the one it looks at, or passes it by. Not its
+ * own row: skip locked waits all the same when the row has been updated meanwhile. Subtransactions, so that one table, or one
  * step, that fails does not keep the others from theirs.
  *
  * Calls: _drain_default_partition, _premake_partitions, _drop_partitions. Writes: sluice.partitioned_table.
@@ -16,6 +16,7 @@ set search_path = pg_catalog, pg_temp
 set lock_timeout = '50ms'
 as $$
 declare
+    v_lock_class constant integer := 1936551792;
     v_budget constant interval := '100 milliseconds';
     v_locked_at timestamptz;
     v_table record;
@@ -28,7 +29,7 @@ begin
             return query values ('partitions', null::text, false, 'time is up; the next call goes on');
             return;
         end if;
-        continue when not pg_try_advisory_xact_lock(hashtextextended('sluice.maintain.' || v_table.table_name, 0));
+        continue when not sluice._try_lock(v_lock_class, hashtext(v_table.table_name::text));
         begin
             -- Unless another call was there in the meantime, or the queue is gone.
             update sluice.partitioned_table as p

@@ -17,7 +17,7 @@ declare
     v_has_months boolean := coalesce(date_trunc('month', i_new.every) <> '0', false);
 begin
     -- One at a time for each name, also while there is no row to lock.
-    perform pg_advisory_xact_lock(hashtextextended(format('sluice.schedule.%s', i_new.name), 0));
+    perform sluice._lock_name(format('sluice.schedule.%s', i_new.name));
     select s.* into v_old from sluice.schedule as s where s.name = i_new.name for update;
     v_now := clock_timestamp();
     if i_new.target = 'queue' then

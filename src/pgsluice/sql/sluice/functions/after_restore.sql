@@ -21,14 +21,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_lock_class constant integer := 1885827956; -- pgq.ticker's: no tick meanwhile
     v_first_id constant bigint := 3; -- PostgreSQL's first one
     v_queue record;
     v_subscriber record;
     v_position pgq.position_0;
     v_last pgq.tick;
     v_is_foreign boolean;
-    v_group_lock_class constant integer := 1936221042; -- sluice.claim's
     v_ticks bigint[];
     v_snapshots text[]; -- for these there is no equality
     v_ids xid8[];
@@ -51,9 +49,9 @@ begin
         order by q.queue_name
         for update
     loop
-        perform pg_advisory_xact_lock(v_lock_class, v_queue.queue_id);
+        perform pgq._lock_ticks(v_queue.queue_id, true); -- no tick meanwhile
         execute format('lock table pgq.%I in share row exclusive mode', format('event_%s', v_queue.queue_id));
-        perform pg_advisory_xact_lock(v_group_lock_class, g.group_id) from sluice.share_group as g where g.queue_id = v_queue.queue_id;
+        perform sluice._wait_for_group(g) from sluice.share_group as g where g.queue_id = v_queue.queue_id order by g.group_id;
         v_last := pgq._last_tick(v_queue.queue_id);
         -- A row that is seen was written by a transaction that is seen, unless it was written by another server.
         execute format(

@@ -38,10 +38,11 @@ begin
     select g.*
     into v_group
     from sluice.share_group as g
-    where g.queue_name = claim.queue_name and g.group_name = claim.group_name;
+    join sluice.lock as l on l.class = v_lock_class and l.id = g.group_id
+    where g.queue_name = claim.queue_name and g.group_name = claim.group_name
+    for update of l skip locked;
     if not found then
-        perform sluice._require_group(queue_name, group_name);
-    elsif not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then
+        v_group := sluice._require_group(queue_name, group_name);
         perform sluice._wait_for_group(v_group);
     end if;
     if not synchronous then

@@ -60,6 +60,7 @@ begin
 
     v_group.group_id := nextval(pg_get_serial_sequence('sluice.share_group', 'group_id'));
     insert into sluice.share_group overriding system value values (v_group.*);
+    insert into sluice.lock (class, id) values (1936221042, v_group.group_id); -- sluice.claim's
     perform sluice._write_claim(row(
         v_group.group_id, 1, clock_timestamp(), null,
         v_tick.tick_id, v_tick.tick_snapshot, v_tick.tick_event_seq, v_tick.tick_id, v_tick.tick_snapshot, v_tick.tick_event_seq,

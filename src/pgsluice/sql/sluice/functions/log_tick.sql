@@ -8,7 +8,6 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_lock_class constant integer := 1885827956; -- pgq.ticker's, and for its reasons
     v_queue record;
     v_last pgq.tick;
     v_is_new boolean;
@@ -25,7 +24,7 @@ begin
 
     -- Waits, where the ticker gives up: a tick under way elsewhere may have its snapshot from before this
     -- call. The snapshot of the insert below is taken after the lock, so ticks stay in snapshot order.
-    perform pg_advisory_xact_lock(v_lock_class, v_queue.queue_id);
+    perform pgq._lock_ticks(v_queue.queue_id, true);
     v_last := pgq._last_tick(v_queue.queue_id);
 
     if v_queue.queue_external_ticker or v_queue.queue_ticker_paused then

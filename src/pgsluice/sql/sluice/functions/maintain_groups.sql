@@ -1,7 +1,8 @@
 -- What claims do in passing, for groups that nobody claims from: then a lease ends too, consumers say what became of a claim, and
 -- rotation waits for where the group stands. And it wakes who waits for a claim when an event's time has come to come again.
 --
--- A group that is being claimed from needs none of it. So its lock is only tried.
+-- A group that is being claimed from needs none of it. So its lock is only tried, and only where there is something to do: a row
+-- lock is a write.
 create or replace function sluice.maintain_groups(
     queue_name text default null, out log_name text, out group_name text, out action text, out reason text
 )
@@ -41,7 +42,21 @@ begin
     loop
         log_name := (select q.queue_name from pgq.queue as q where q.queue_id = v_group.queue_id);
         group_name := v_group.group_name;
-        if not pg_try_advisory_xact_lock(v_lock_class, v_group.group_id) then
+        v_last := sluice._last_claim(v_group.group_id);
+        v_claim := sluice._next_claim(v_last);
+        if clock_timestamp() < v_last.look_at
+            and v_last.open_claim = v_last.claim_id
+            and v_last.lease_until is null
+            and not exists (
+                select
+                from sluice.outcome as o
+                where o.group_id = v_group.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin(v_last.mail_snapshot)
+            )
+        then
+            perform sluice._wake_for_redeliveries(v_group, v_claim);
+            continue;
+        end if;
+        if not sluice._try_lock(v_lock_class, v_group.group_id) then
             action := 'kept';
             reason := 'it is being claimed from';
             return next;
@@ -85,15 +100,7 @@ begin
         if v_is_news then
             perform sluice._write_claim(v_claim);
         end if;
-        if exists (
-            select
-            from sluice.redelivery as r
-            where r.group_id = v_group.group_id
-              and (r.due_at, r.redelivery_id) > (v_claim.upto_due, v_claim.upto_redelivery)
-              and r.due_at <= v_claim.claimed_at
-        ) then
-            perform pgq._notify_tick(v_group.queue_id, null);
-        end if;
+        perform sluice._wake_for_redeliveries(v_group, v_claim);
     end loop;
 
     -- What all groups share.

@@ -7,7 +7,7 @@
  * The leader is who looked last, as long as that is recent: were it whoever gets the lock, notifiers would take turns,
  * none would know what the other has announced, and all would be announced twice.
  *
- * Calls: nothing. Writes: sluice.notifier_turn, outside of the transaction.
+ * Calls: sluice._lock_notifier. Writes: sluice.notifier_turn, outside of the transaction.
  */
 create or replace function sluice.notifier_pulse(
     notifier integer, standby interval, id_sequences oid[],
@@ -26,7 +26,7 @@ declare
 begin
     is_leader := false;
     server_time := clock_timestamp();
-    if not pg_try_advisory_xact_lock(hashtextextended('sluice.notifier', 0)) then
+    if not sluice._lock_notifier(false) then
         return;
     end if;
     v_turn := pg_sequence_last_value('sluice.notifier_turn');

@@ -1,6 +1,6 @@
 -- Under the lock of the pulse, to the end of the transaction: the next leader's first sign of life comes after this notification.
 --
--- Calls: nothing. Writes: sluice.notifier_turn, outside of the transaction.
+-- Calls: sluice._lock_notifier. Writes: sluice.notifier_turn, outside of the transaction.
 create or replace function sluice.notifier_resign(notifier integer)
 returns boolean
 language plpgsql
@@ -11,8 +11,7 @@ declare
     v_number_bits constant integer := 20; -- as in sluice.notifier_pulse
     v_number_mask constant bigint := (1::bigint << v_number_bits) - 1;
 begin
-    perform pg_advisory_xact_lock(hashtextextended('sluice.notifier', 0));
-    if (pg_sequence_last_value('sluice.notifier_turn') & v_number_mask) is distinct from (notifier & v_number_mask) then
+    if not sluice._lock_notifier(true) or (pg_sequence_last_value('sluice.notifier_turn') & v_number_mask) is distinct from (notifier & v_number_mask) then
         return false;
     end if;
     perform setval('sluice.notifier_turn', 1, false);

@@ -69,6 +69,8 @@ begin
         rate_interval = excluded.rate_interval,
         when_waiting = excluded.when_waiting,
         priority_weights = excluded.priority_weights;
+    -- So that the row to lock is there.
+    perform sluice._try_lock(1936484717, l.limits_id) from sluice.queue_limits as l where l.queue_name = v_limits.queue_name;
     delete from sluice.parked_key as p
     where p.limits_id = v_limits.limits_id
       and v_limits.when_waiting is distinct from 'park';

@@ -18,7 +18,6 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_lock_class constant integer := 1885827956; -- pgq.ticker's, and for its reasons
     v_had_id constant boolean := pg_current_xact_id_if_assigned() is not null;
     v_queue_ids integer[];
     v_event_seqs bigint[];
@@ -51,7 +50,7 @@ begin
         v_setting := format('sluice.settled_%s', v_queue.queue_id);
         v_known := string_to_array(current_setting(v_setting, true), ' ');
         continue when v_known = array[v_queue.event_seq::text];
-        continue when not pg_try_advisory_xact_lock(v_lock_class, v_queue.queue_id);
+        continue when not pgq._lock_ticks(v_queue.queue_id, false);
         if v_queue.queue_switch_step2 is null then
             perform pgq._finish_switch(v_queue.queue_id);
         end if;

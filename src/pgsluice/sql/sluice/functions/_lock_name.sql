@@ -1,0 +1,18 @@
+-- For names that may have no row yet. A unique key that another transaction has inserted is waited for, also when it deleted the row
+-- again. Nothing of it stays.
+create or replace function sluice._lock_name(i_name text)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into sluice.named_lock (name) values (i_name);
+    delete from sluice.named_lock as l where l.name = i_name;
+end;
+$$;
+
+comment on function sluice._lock_name(text) is
+    'Lock a name to the end of the transaction; waits for the transaction that has locked it.';
+revoke execute on function sluice._lock_name(text) from public;
+grant execute on function sluice._lock_name(text) to pgq_admin, sluice_admin;

@@ -1,0 +1,26 @@
+-- A table lock: unlike a row lock it takes no transaction id, and this is asked for many times a second.
+--
+-- Security definer: only the owner may lock the table.
+create or replace function sluice._lock_notifier(i_waits boolean)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if i_waits then
+        lock table sluice.notifier_lock in share update exclusive mode;
+    else
+        lock table sluice.notifier_lock in share update exclusive mode nowait;
+    end if;
+    return true;
+exception
+    when lock_not_available then
+        return false;
+end;
+$$;
+
+comment on function sluice._lock_notifier(boolean) is
+    'Become the notifier that decides whether it leads, to the end of the transaction; false if another one does, at once or after the lock_timeout.';
+revoke execute on function sluice._lock_notifier(boolean) from public;
+grant execute on function sluice._lock_notifier(boolean) to sluice_admin, sluice_reader;

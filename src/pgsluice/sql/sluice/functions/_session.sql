@@ -1,0 +1,20 @@
+create or replace function sluice._session(i_pid integer)
+returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce(
+        (
+            select format('pid %s, role %s, application %L', a.pid, a.usename, coalesce(a.application_name, ''))
+            from pg_stat_activity as a
+            where a.pid = i_pid
+        ),
+        format('pid %s', i_pid)
+    );
+$$;
+
+comment on function sluice._session(integer) is
+    'A session in words: its pid, role and application.';
+revoke execute on function sluice._session(integer) from public;
+grant execute on function sluice._session(integer) to pgq_admin, sluice_admin, sluice_reader;
