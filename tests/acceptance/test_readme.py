@@ -51,6 +51,16 @@ def run(database_18, tmp_path):
     return run
 
 
+def run_command(run, command: str) -> None:
+    """Run a command of the README in the environment of these tests."""
+    program, *arguments = command.split()
+    if program == "python":
+        run(sys.executable, *arguments)
+    else:
+        assert program == "pgsluice", command
+        run(sys.executable, "-c", "from pgsluice.cli.main import main; main()", *arguments)
+
+
 def test_the_first_example_with_its_output_stands_before_line_35():
     lines = README[: README.index(EXAMPLES[0][1])].count("\n")
 
@@ -62,6 +72,22 @@ def test_an_example_prints_what_it_shows(run, code, output):
     assert run(sys.executable, "-c", code) == output
 
 
+def test_worker_example_handles_the_message_that_it_sends(run, database_18, tmp_path):
+    start = next(
+        position
+        for position, (kind, text) in enumerate(BLOCKS)
+        if kind == "python" and text.startswith("# shop.py\n")
+    )
+    (tmp_path / "shop.py").write_text(BLOCKS[start][1], encoding="utf-8")
+    for line in BLOCKS[start + 1][1].splitlines():
+        run_command(run, line.split("#")[0].strip())
+
+    with database_18.connect() as connection:
+        assert connection.execute("select parcel from packed").fetchall() == [(1,)]
+        assert connection.execute("select count(*) from pgmq.a_parcels").fetchall() == [(1,)]
+        assert connection.execute("select count(*) from sluice.dead_letter").fetchall() == [(0,)]
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_commands_work_in_their_order(run, tmp_path):
@@ -69,12 +95,12 @@ def test_the_commands_work_in_their_order(run, tmp_path):
         if kind == "python" and (name := re.match(r"# (\w+\.py)\n", text)):
             (tmp_path / name[1]).write_text(text, encoding="utf-8")
     run(sys.executable, "-c", EXAMPLES[1][0])
-    pgsluice = [c for c in COMMANDS if c.startswith("pgsluice ") and "embedded" not in c]
-    assert len(pgsluice) >= 3
-    for command in pgsluice:
-        run(
-            sys.executable, "-c", "from pgsluice.cli.main import main; main()", *command.split()[1:]
-        )
+    commands = [
+        c for c in COMMANDS if c.startswith(("pgsluice ", "python ")) and "embedded" not in c
+    ]
+    assert len(commands) >= 3
+    for command in commands:
+        run_command(run, command)
 
 
 def test_every_make_target_and_every_extra_that_is_named_exists():

@@ -316,7 +316,9 @@ def test_logs_hold_no_payload_and_no_password_and_the_exit_code_tells_of_dead_le
     assert password not in done.stdout + done.stderr
     assert payload not in done.stdout + done.stderr
     lines = [json.loads(line) for line in done.stderr.splitlines()]
-    assert any("handler quick: message" in line["message"] for line in lines)
+    assert any(
+        line["message"] == "message dead-lettered" and line["queue"] == "quick" for line in lines
+    )
     assert [line for line in lines if line.get("done") == 2 and line.get("dead") == 3]
 
 

@@ -119,7 +119,7 @@ def worker() -> None:
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How each line on standard error is written. None holds a payload or a password.",
+    help="How each line on standard error is written. Passwords and payload values are masked.",
 )
 @click.option(
     "--log-level",

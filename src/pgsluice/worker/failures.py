@@ -49,6 +49,10 @@ def is_passing(error: Exception) -> bool:
     )
 
 
+class EventFailedError(Exception):
+    """An event was rejected, or has failed for the last time; its failure is logged by who raises it."""
+
+
 @contextmanager
 def passing_failures() -> Iterator[None]:
     """Give what passes by itself its class; what else a handler raised stays as it is."""

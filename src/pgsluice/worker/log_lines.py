@@ -17,6 +17,7 @@ from urllib.parse import quote
 from psycopg import conninfo
 
 from pgsluice.connection import SECRET_KEYWORDS
+from pgsluice.worker import failure_log
 
 # Of these an exception is shown without its message: it may be a handler's, and quote the payload.
 _RUNTIME = ("pgsluice", "psycopg", "asyncio")
@@ -66,7 +67,8 @@ class FewLines(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to write it."""
-        if record.levelno < logging.WARNING or not _is_runtime(record):
+        is_limited = _is_runtime(record) and record.name != failure_log.logger.name
+        if record.levelno < logging.WARNING or not is_limited:
             return True
         with self._lock:
             now_s = time.monotonic()
@@ -95,6 +97,8 @@ class _Lines(logging.Formatter):
     def _fields(self, record: logging.LogRecord) -> dict[str, Any]:
         """What was given as `extra`, without what is no plain value."""
         fields: dict[str, Any] = {} if self._number is None else {"process": self._number}
+        if record.name == failure_log.logger.name:
+            return fields  # the line has them
         for name, value in vars(record).items():
             if name not in _RECORD and isinstance(value, str | int | float | bool):
                 fields[name] = self._clean(value) if isinstance(value, str) else value
@@ -118,12 +122,18 @@ class JsonLines(_Lines):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
+        is_report = record.name == failure_log.logger.name
+        reported: dict[str, Any] = vars(record).get("fields", {}) if is_report else {}
         entry = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": self._clean(record.getMessage()),
+            "message": self._clean(vars(record)["event"] if is_report else record.getMessage()),
             **self._fields(record),
+            **{
+                name: self._clean(value) if isinstance(value, str) else value
+                for name, value in reported.items()
+            },
         }
         if exception := self._clean(_exception(record, before="")):
             entry["exception"] = exception
@@ -132,7 +142,7 @@ class JsonLines(_Lines):
 
 def _exception(record: logging.LogRecord, *, before: str) -> str:
     if not record.exc_info or record.exc_info[1] is None:
-        return ""
+        return before + record.exc_text if record.exc_text else ""
     error = record.exc_info[1]
     if not _is_runtime(record):
         return before + "".join(traceback.format_exception(error)).rstrip()

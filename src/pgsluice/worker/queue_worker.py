@@ -15,9 +15,11 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.client import FailedMessage, Message, WorkQueue
 from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError, translate
+from pgsluice.worker.failure_log import FailureLog, Origin
 from pgsluice.worker.listener import Listener
 from pgsluice.worker.pause import next_delay_s
 from pgsluice.worker.retry import Retry
+from pgsluice.worker.runtime.ending import failure_of
 from pgsluice.worker.subscription import Subscription
 
 Handler = Callable[[psycopg.Connection[Any], Message], None]
@@ -99,6 +101,7 @@ class QueueWorker:
         self._retry = retry or Retry()
         self._policy = {"max_attempts": self._retry.max_attempts}
         self._listener = listener
+        self._failures = FailureLog()
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set; the message in hand is finished first.
@@ -108,11 +111,14 @@ class QueueWorker:
         Raises:
             SluiceError: What waiting does not mend, such as a queue that does not exist.
         """
-        if self._listener is None:
-            self._run(stop, None)
-            return
-        with self._listener.subscribe(self._queue_name) as subscription:
-            self._run(stop, subscription)
+        try:
+            if self._listener is None:
+                self._run(stop, None)
+                return
+            with self._listener.subscribe(self._queue_name) as subscription:
+                self._run(stop, subscription)
+        finally:
+            self._failures.flush()
 
     def _run(self, stop: threading.Event, subscription: Subscription | None) -> None:
         delay_s = 0.0
@@ -190,17 +196,23 @@ class QueueWorker:
 
     def _failed(self, message: Message, attempt: int, error: Exception) -> str:
         name = type(error).__name__
-        _log.info(
-            "queue %s: message %d failed, attempt %d of %d: %s",
-            *(self._queue_name, message.msg_id, attempt, self._retry.max_attempts, name),
-        )
+        delay_s = self._retry.delay_s(attempt)
         failure = FailedMessage(
             message,
-            delay_s=self._retry.delay_s(attempt),
+            delay_s=delay_s,
             reject=self._retry.is_last(attempt),
             reason=f"failed {attempt} times, last with {name}",
             error_type=name,
             error="".join(traceback.format_exception(error)),
         )
         (failed,) = self._queue.fail(self._queue_name, [failure], policy=self._policy)
+        self._failures.report(
+            Origin((("queue", self._queue_name),), "msg_id"),
+            message.msg_id,
+            attempt,
+            failure_of(error),
+            failed.outcome if failed.outcome in ("retry", "dead") else "stale",
+            next_retry_s=delay_s,
+            payload=message.message,
+        )
         return {"retry": "retried", "dead": "dead"}.get(failed.outcome, "lost")

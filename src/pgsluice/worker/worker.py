@@ -17,6 +17,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError
+from pgsluice.worker.failure_log import FailureLog
 from pgsluice.worker.handler import ConsumerRoute, Execution, HandlerSpec, QueueRoute
 from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.middleware import Middleware
@@ -121,6 +122,7 @@ class Worker:
         self._connection_options = dict(connection_options or {})
         self._make_feeds = make_feeds
         self._complaints = Complaints(_log)
+        self._failures = FailureLog()
         self._state = "starting"
         self._lanes: list[Lane | ConsumerLane] = []
         self._sources: list[Source] = []
@@ -200,6 +202,7 @@ class Worker:
                     self._state = "running"
                     await self._work()
         finally:
+            self._failures.flush()
             self._state = "stopped"
 
     async def run_until_empty(self, *, idle_s: float = 0.5) -> dict[str, Counts]:
@@ -244,6 +247,7 @@ class Worker:
                     executor,
                     turns,
                     self._complaints,
+                    self._failures,
                     prefetch=self._options.prefetch,
                     idle_s=idle_s,
                 )
@@ -254,6 +258,7 @@ class Worker:
             executor,
             self._listener,
             self._complaints,
+            self._failures,
             idle_s=idle_s,
         ):
             stack.push_async_callback(lane.close)

@@ -26,7 +26,14 @@ from pgsluice.errors import (
 )
 from pgsluice.worker._async.event_batch import AsyncEventBatch, BatchHandler, EventHandler
 from pgsluice.worker._async.lease import async_leased
-from pgsluice.worker.failures import BusyError, is_passing, passing_failures, require_status
+from pgsluice.worker.failure_log import FailureLog, Origin
+from pgsluice.worker.failures import (
+    BusyError,
+    EventFailedError,
+    is_passing,
+    passing_failures,
+    require_status,
+)
 from pgsluice.worker.outcome import (
     ConsumedBatch,
     RetryEventError,
@@ -38,6 +45,7 @@ from pgsluice.worker.outcome import (
 )
 from pgsluice.worker.pause import async_pause, next_delay_s
 from pgsluice.worker.retry import Retry
+from pgsluice.worker.runtime.ending import failure_of
 
 _log = logging.getLogger(__name__)
 _STOP_LOOK_S = 0.1
@@ -131,6 +139,7 @@ class AsyncEventConsumer:
         self._ticks = ticks
         self._tick_at_s = 0.0
         self._delay_s = 0.0
+        self._failures = FailureLog()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Consume until `stop` is set; the batch in hand is finished first.
@@ -143,14 +152,17 @@ class AsyncEventConsumer:
             Exception: What the handler raised; its batch is rolled back and still open.
         """
         self._delay_s = 0.0
-        while not stop.is_set():
-            try:
-                async with async_leased(self._pool) as connection:
-                    await self._serve(connection, stop)
-            except (ConnectionFailedError, RetryableError) as error:
-                self._delay_s = next_delay_s(self._delay_s)
-                _log.warning("%s: %s; again in %.1f s", self._name, error, self._delay_s)
-                await async_pause(stop, self._delay_s)
+        try:
+            while not stop.is_set():
+                try:
+                    async with async_leased(self._pool) as connection:
+                        await self._serve(connection, stop)
+                except (ConnectionFailedError, RetryableError) as error:
+                    self._delay_s = next_delay_s(self._delay_s)
+                    _log.warning("%s: %s; again in %.1f s", self._name, error, self._delay_s)
+                    await async_pause(stop, self._delay_s)
+        finally:
+            self._failures.flush()
 
     async def run_once(self) -> ConsumedBatch | None:
         """Consume one batch.
@@ -307,8 +319,9 @@ class AsyncEventConsumer:
                 await connection.rollback()
             attempt = attempt_of(event)
             if not self._retry.is_last(attempt):
-                _log.info("%s: event %d failed: %s", self._name, event.ev_id, type(error).__name__)
-                tally.again(event, self._retry.delay_s(attempt))
+                delay_s = self._retry.delay_s(attempt)
+                self._report(event, error, "retry", delay_s)
+                tally.again(event, delay_s)
                 return
             if self._dead_letter_queue is None:
                 raise
@@ -317,7 +330,23 @@ class AsyncEventConsumer:
                 dead_letter(self._queue_name, self._consumer_name, event),
                 headers=dead_letter_headers(error, attempt),
             )
+            self._report(event, error, "dead")
             tally.dead += 1
+
+    def _report(
+        self, event: Event, error: Exception, result: str, next_retry_s: float | None = None
+    ) -> None:
+        """Log a failure, unless the handler's own lane does."""
+        if not isinstance(error, EventFailedError):
+            self._failures.report(
+                Origin((("log", self._queue_name), ("consumer", self._consumer_name)), "ev_id"),
+                event.ev_id,
+                attempt_of(event),
+                failure_of(error),
+                result,
+                next_retry_s=next_retry_s,
+                payload=event.ev_data,
+            )
 
     async def _finish(self, connection: AsyncConnection[Any], batch_id: int, tally: Tally) -> None:
         log = AsyncEventLog(connection)

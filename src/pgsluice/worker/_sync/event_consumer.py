@@ -27,7 +27,14 @@ from pgsluice.errors import (
 )
 from pgsluice.worker._sync.event_batch import BatchHandler, EventBatch, EventHandler
 from pgsluice.worker._sync.lease import leased
-from pgsluice.worker.failures import BusyError, is_passing, passing_failures, require_status
+from pgsluice.worker.failure_log import FailureLog, Origin
+from pgsluice.worker.failures import (
+    BusyError,
+    EventFailedError,
+    is_passing,
+    passing_failures,
+    require_status,
+)
 from pgsluice.worker.outcome import (
     ConsumedBatch,
     RetryEventError,
@@ -39,6 +46,7 @@ from pgsluice.worker.outcome import (
 )
 from pgsluice.worker.pause import next_delay_s, pause
 from pgsluice.worker.retry import Retry
+from pgsluice.worker.runtime.ending import failure_of
 
 _log = logging.getLogger(__name__)
 _STOP_LOOK_S = 0.1
@@ -132,6 +140,7 @@ class EventConsumer:
         self._ticks = ticks
         self._tick_at_s = 0.0
         self._delay_s = 0.0
+        self._failures = FailureLog()
 
     def run(self, stop: threading.Event) -> None:
         """Consume until `stop` is set; the batch in hand is finished first.
@@ -144,14 +153,17 @@ class EventConsumer:
             Exception: What the handler raised; its batch is rolled back and still open.
         """
         self._delay_s = 0.0
-        while not stop.is_set():
-            try:
-                with leased(self._pool) as connection:
-                    self._serve(connection, stop)
-            except (ConnectionFailedError, RetryableError) as error:
-                self._delay_s = next_delay_s(self._delay_s)
-                _log.warning("%s: %s; again in %.1f s", self._name, error, self._delay_s)
-                pause(stop, self._delay_s)
+        try:
+            while not stop.is_set():
+                try:
+                    with leased(self._pool) as connection:
+                        self._serve(connection, stop)
+                except (ConnectionFailedError, RetryableError) as error:
+                    self._delay_s = next_delay_s(self._delay_s)
+                    _log.warning("%s: %s; again in %.1f s", self._name, error, self._delay_s)
+                    pause(stop, self._delay_s)
+        finally:
+            self._failures.flush()
 
     def run_once(self) -> ConsumedBatch | None:
         """Consume one batch.
@@ -306,8 +318,9 @@ class EventConsumer:
                 connection.rollback()
             attempt = attempt_of(event)
             if not self._retry.is_last(attempt):
-                _log.info("%s: event %d failed: %s", self._name, event.ev_id, type(error).__name__)
-                tally.again(event, self._retry.delay_s(attempt))
+                delay_s = self._retry.delay_s(attempt)
+                self._report(event, error, "retry", delay_s)
+                tally.again(event, delay_s)
                 return
             if self._dead_letter_queue is None:
                 raise
@@ -316,7 +329,23 @@ class EventConsumer:
                 dead_letter(self._queue_name, self._consumer_name, event),
                 headers=dead_letter_headers(error, attempt),
             )
+            self._report(event, error, "dead")
             tally.dead += 1
+
+    def _report(
+        self, event: Event, error: Exception, result: str, next_retry_s: float | None = None
+    ) -> None:
+        """Log a failure, unless the handler's own lane does."""
+        if not isinstance(error, EventFailedError):
+            self._failures.report(
+                Origin((("log", self._queue_name), ("consumer", self._consumer_name)), "ev_id"),
+                event.ev_id,
+                attempt_of(event),
+                failure_of(error),
+                result,
+                next_retry_s=next_retry_s,
+                payload=event.ev_data,
+            )
 
     def _finish(self, connection: Connection[Any], batch_id: int, tally: Tally) -> None:
         log = EventLog(connection)

@@ -17,6 +17,8 @@ from pgsluice.client import AsyncEventLog, Event
 from pgsluice.errors import BatchNotFoundError, LogStateError, PrivilegeError
 from pgsluice.worker._async.event_consumer import AsyncEventConsumer
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.failure_log import FailureLog, Origin
+from pgsluice.worker.failures import EventFailedError
 from pgsluice.worker.handler import ConsumerRoute, Execution, HandlerSpec
 from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.outcome import RetryEventError, attempt_of
@@ -35,10 +37,6 @@ _FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 _POLL_S = 1.0
 
 _log = logging.getLogger(__name__)
-
-
-class EventFailedError(Exception):
-    """An event was rejected, or has failed for the last time."""
 
 
 class _BatchContext(Context):
@@ -70,6 +68,7 @@ class ConsumerLane:
         executor: Executor,
         listener: AsyncListener | None,
         complaints: Complaints,
+        failures: FailureLog,
         *,
         idle_s: float = IDLE_S,
     ) -> None:
@@ -82,6 +81,7 @@ class ConsumerLane:
             executor: Calls the handlers.
             listener: Tells of ticks; None: it polls.
             complaints: Where failures are said.
+            failures: Logs what handlers raise.
             idle_s: Seconds after which a log without news is looked at again, whatever the listener says.
 
         Raises:
@@ -95,6 +95,7 @@ class ConsumerLane:
         self._log = AsyncEventLog(pool)
         self._subscription = (listener or AsyncListener("")).subscribe_log(route.log_name)
         self._complaints = complaints
+        self._failures = failures
         self._patience = Patience(self.name, complaints)
         self._consumer = AsyncEventConsumer(
             pool,
@@ -108,7 +109,8 @@ class ConsumerLane:
         )
         self._counts = {spec.name: Counts() for spec in specs}
         self._errors: dict[str, str | None] = {spec.name: None for spec in specs}
-        self._results: dict[int, tuple[HandlerSpec, Settled]] = {}  # of the batch in hand
+        # Of the batch in hand.
+        self._results: dict[int, tuple[HandlerSpec, Settled, Failure | None]] = {}
         self._running: str | None = None
         self._stopping = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -185,8 +187,10 @@ class ConsumerLane:
                 self._complaints.say(logging.WARNING, "%s: %s", self.name, error)
                 continue
             except Exception as error:  # noqa: BLE001 - a lost connection, or an event that nothing is made of
-                self._results = {}
                 delay_s = self._patience.failed("finish a batch", error)
+                if isinstance(error, EventFailedError):
+                    self._report(blocked_s=delay_s)
+                self._results = {}
                 await async_pause(self._stopping, delay_s)
                 continue
             self._patience.succeeded()
@@ -198,9 +202,31 @@ class ConsumerLane:
 
     def _count(self) -> None:
         self.active_s = time.monotonic()
-        for spec, settled in self._results.values():
+        for spec, settled, _ in self._results.values():
             self._counts[spec.name].add(settled)
+        self._report()
         self._results = {}
+
+    def _report(self, *, blocked_s: float | None = None) -> None:
+        """Log the failures in the batch, once although handlers may have run twice.
+
+        Args:
+            blocked_s: The consumer stays before the event that failed for the last time, and tries its batch again
+                after so many seconds.
+        """
+        for spec, settled, failure in self._results.values():
+            if failure is not None:
+                is_blocked = settled.result == "dead" and blocked_s is not None
+                delivery = settled.delivery
+                self._failures.report(
+                    Origin.of(spec),
+                    delivery.message_id,
+                    delivery.attempt,
+                    failure,
+                    "blocked" if is_blocked else settled.result,
+                    next_retry_s=blocked_s if is_blocked else settled.next_retry_s,
+                    payload=delivery.payload,
+                )
 
     async def _wait(self) -> None:
         """Wait for a tick; make one when nobody else seems to, and one is overdue."""
@@ -247,26 +273,26 @@ class ConsumerLane:
                 self._note(spec, delivery, "released")
                 raise RetryEventError(delay_s)
             case RetryAfter(delay_s=delay_s) if not retry.is_last(delivery.attempt):
-                self._note(spec, delivery, "retry", failure)
-                raise RetryEventError(
-                    retry.delay_s(delivery.attempt) if delay_s is None else delay_s
-                )
+                delay_s = retry.delay_s(delivery.attempt) if delay_s is None else delay_s
+                self._note(spec, delivery, "retry", failure, delay_s)
+                raise RetryEventError(delay_s)
             case RetryAfter() | Reject():
                 self._note(spec, delivery, "dead", failure)
                 raise EventFailedError(f"{failure.error_type}: {failure.message}")
 
     def _note(
-        self, spec: HandlerSpec, delivery: Delivery, result: str, failure: Failure | None = None
+        self,
+        spec: HandlerSpec,
+        delivery: Delivery,
+        result: str,
+        failure: Failure | None = None,
+        next_retry_s: float | None = None,
     ) -> None:
         # Handled again within a batch, as after a failure, it counts once.
-        self._results[delivery.message_id] = (spec, Settled(delivery, result))
+        settled = Settled(delivery, result, next_retry_s)
+        self._results[delivery.message_id] = (spec, settled, failure)
         if failure is not None:
             self._errors[spec.name] = failure.error_type
-            self._complaints.say(
-                logging.INFO,
-                "%s: handler %s: event %d, attempt %d: %s",
-                *(self.name, spec.name, delivery.message_id, delivery.attempt, failure.error_type),
-            )
 
     def _delivery(self, event: Event) -> Delivery:
         fields = {name: getattr(event, name) for name in _FIELDS}
@@ -290,6 +316,7 @@ def make_consumer_lanes(
     executor: Executor,
     listener: AsyncListener | None,
     complaints: Complaints,
+    failures: FailureLog,
     *,
     idle_s: float = IDLE_S,
 ) -> list[ConsumerLane]:
@@ -301,6 +328,7 @@ def make_consumer_lanes(
         executor: Calls them.
         listener: Tells of ticks.
         complaints: Where failures are said.
+        failures: Logs what handlers raise.
         idle_s: When to look again, whatever the listener says.
 
     Raises:
@@ -311,6 +339,8 @@ def make_consumer_lanes(
         if isinstance(spec.route, ConsumerRoute):
             consumers.setdefault(replace(spec.route, event_types=()), []).append(spec)
     return [
-        ConsumerLane(route, of_consumer, pool, executor, listener, complaints, idle_s=idle_s)
+        ConsumerLane(
+            route, of_consumer, pool, executor, listener, complaints, failures, idle_s=idle_s
+        )
         for route, of_consumer in consumers.items()
     ]

@@ -26,6 +26,7 @@ class Delivery:
         lease_end_s: When the lease ends, on `time.monotonic`, measured from before the claim so that it never is
             later than the server's.
         is_suspect: Whether nobody heard of its last start again, so that it may have killed its process.
+        is_dead: True if `Source.begin` found its attempts used up and dead-lettered it.
     """
 
     source_name: str
@@ -39,6 +40,7 @@ class Delivery:
     raw: Any
     lease_end_s: float
     is_suspect: bool = False
+    is_dead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,13 @@ class Failure:
         error_type: The class of the exception, or a word for what no exception told: `timeout`, `process died`.
         message: What it says.
         trace: Its traceback, or None.
+        place: A number for the lines of code that it passed through; 0 without a traceback.
     """
 
     error_type: str
     message: str
     trace: str | None = None
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +82,12 @@ class Settled:
     Attributes:
         delivery: Which.
         result: `done`; `retry`, it comes again; `released`; `dead`; `lost`, the claim was over: nothing was changed.
+        next_retry_s: For `retry`, seconds until the next attempt, at most; None: the source does not know.
     """
 
     delivery: Delivery
     result: str
+    next_retry_s: float | None = None
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,8 +110,20 @@ def failure_of(error: BaseException) -> Failure:
         message = "(its text cannot be made)"
     trace = "".join(traceback.format_exception(error))
     return Failure(
-        type(error).__name__, clipped(message, _MESSAGE_CHARS), clipped(trace, -_TRACE_CHARS)
+        type(error).__name__,
+        clipped(message, _MESSAGE_CHARS),
+        clipped(trace, -_TRACE_CHARS),
+        _place_of(error),
     )
+
+
+def _place_of(error: BaseException) -> int:
+    """Return a number that is the same in every process for the same lines of code."""
+    trace, lines = error.__traceback__, set()
+    while trace is not None:
+        lines.add(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return zlib.crc32("\n".join(sorted(lines)).encode("utf-8", "backslashreplace"))
 
 
 def clipped(text: str, chars: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -105,12 +106,7 @@ class Executor:
             return ending_of_error(spec, error)
         result = await self._attempt(spec, payload, context)
         if context.is_acknowledged:
-            if isinstance(result, Ending) and result.failure is not None:
-                _log.warning(
-                    "%s: message %d was acknowledged in its transaction, and its handler failed afterwards: %s",
-                    *(context.source, context.message_id, result.failure.error_type),
-                )
-            return ACKNOWLEDGED
+            return _acknowledged(result)
         if isinstance(result, Ending):
             return result
         return ending_of_result(result)
@@ -140,7 +136,7 @@ class Executor:
             for position, context in enumerate(contexts):
                 if position not in endings:
                     ending = next(rest)
-                    endings[position] = ACKNOWLEDGED if context.is_acknowledged else ending
+                    endings[position] = _acknowledged(ending) if context.is_acknowledged else ending
         return [endings[position] for position in range(len(contexts))]
 
     async def _is_ready(self, spec: HandlerSpec) -> bool:
@@ -206,6 +202,12 @@ class Executor:
         contexts = [context] if is_one else context
         payloads = [payload] if is_one else payload
         return await self._processes.run(Job.of(spec, payloads, contexts))
+
+
+def _acknowledged(result: Any) -> Ending:
+    """The end of a handler whose transaction acknowledged the message; it may have failed afterwards."""
+    failure = result.failure if isinstance(result, Ending) else None
+    return ACKNOWLEDGED if failure is None else replace(ACKNOWLEDGED, failure=failure)
 
 
 def _is_lost(context: Any) -> bool:

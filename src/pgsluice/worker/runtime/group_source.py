@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from psycopg_pool import AsyncConnectionPool
 
@@ -23,6 +23,7 @@ from pgsluice.errors import (
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import GroupRoute, HandlerSpec
 from pgsluice.worker.listener import AsyncListener
+from pgsluice.worker.retry import Backoff, Retry
 from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
 from pgsluice.worker.runtime.patience import PASSING
 from pgsluice.worker.runtime.polling import Polling
@@ -236,7 +237,9 @@ class GroupSource:
         for delivery, what in said.items():
             self._note(delivery, what.outcome)
         return [
-            Settled(delivery, "lost" if delivery in over else self._result(delivery, what))
+            Settled(delivery, "lost")
+            if delivery in over
+            else Settled(delivery, self._result(delivery, what), self._next_retry_s(delivery, what))
             for delivery, what in said.items()
         ]
 
@@ -336,6 +339,18 @@ class GroupSource:
             event.attempt >= info.max_attempts or event.deliveries >= info.max_deliveries
         )
         return "dead" if said.outcome == "retry" and is_last else _RESULTS[said.outcome]
+
+    def _next_retry_s(self, delivery: Delivery, said: _Said) -> float | None:
+        """Return for how long an event that failed is delayed at most."""
+        info = self._info
+        if said.outcome != "retry" or said.delay_s is not None or info is None:
+            return said.delay_s
+        longest = Retry(
+            first_delay_s=info.backoff_base.total_seconds(),
+            max_delay_s=info.backoff_cap.total_seconds(),
+            backoff=cast("Backoff", info.backoff),
+        )
+        return longest.delay_s(delivery.attempt)
 
     def _is_back(self, delivery: Delivery) -> bool:
         claim = self._claims.get(delivery.fence)

@@ -39,10 +39,11 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from pgsluice.worker.answer import Release
+from pgsluice.worker.answer import Reject, Release
+from pgsluice.worker.failure_log import FailureLog, Origin
 from pgsluice.worker.handler import Execution, HandlerSpec
 from pgsluice.worker.pause import async_pause
-from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
+from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
 from pgsluice.worker.runtime.ending import LOST, Ending, ending_of_error
 from pgsluice.worker.runtime.executor import Executor
 from pgsluice.worker.runtime.heartbeat import Heartbeat
@@ -62,6 +63,8 @@ _NOW_S = 2.0
 # What may have killed its process, and has run for so long, holds up others that may have no longer.
 _SUSPECT_S = 3.0
 
+_KILLER = Failure("process died", "too many attempts, the last ones without an answer")
+
 _log = logging.getLogger(__name__)
 
 
@@ -76,6 +79,7 @@ class Lane:
         executor: Executor,
         turns: Turns,
         complaints: Complaints,
+        failures: FailureLog,
         *,
         prefetch: int | None = None,
         idle_s: float = IDLE_S,
@@ -89,6 +93,7 @@ class Lane:
             executor: Calls them.
             turns: Says when.
             complaints: Where failures are said.
+            failures: Logs what handlers raise.
             prefetch: See `Track`.
             idle_s: Seconds after which a source without messages is asked again, whatever it says.
         """
@@ -96,6 +101,7 @@ class Lane:
         self._executor = executor
         self._turns = turns
         self._complaints = complaints
+        self._failures = failures
         self._idle_s = idle_s
         self._lease_s = min(spec.lease_s for spec in specs)
         self._startable = asyncio.Event()
@@ -190,6 +196,9 @@ class Lane:
             for task in [*helpers, self._claiming, ending]:
                 task.cancel()
             await asyncio.gather(*helpers, self._claiming, ending, return_exceptions=True)
+            for settlement in self._settler.waiting:
+                if (track := self._owners.get(settlement.delivery)) is not None:
+                    self._report(track, settlement.delivery, settlement.failure, "unsettled")
 
     # Claim -----------------------------------------------------------------------------------------------------------
 
@@ -276,7 +285,11 @@ class Lane:
         else:
             if len(begun) < len(fresh):
                 for delivery in set(fresh).difference(begun):
-                    self._forget(delivery)
+                    if delivery.is_dead:
+                        killer = Settlement(delivery, Reject(_KILLER.message), _KILLER)
+                        self._on_settled([(killer, Settled(delivery, "dead"))])
+                    else:
+                        self._forget(delivery)
             begun = self._unlapsed([each for each in begun if each in self._owners])
         self._beginning = []
         for position in range(0, len(begun), track.size):
@@ -352,20 +365,36 @@ class Lane:
         track = run.track
         if ending.failure is not None:
             track.last_error = ending.failure.error_type
-            self._complaints.say(
-                logging.INFO,
-                "%s: handler %s: message %d, attempt %d: %s",
-                *(self._source.name, track.spec.name, delivery.message_id, delivery.attempt),
-                ending.failure.error_type,
-            )
         if delivery in run.lost:
+            self._report(track, delivery, ending.failure, "stale")
             return  # counted when it was lost
         if ending.settled is not None:
+            self._report(track, delivery, ending.failure, "acknowledged")
             self._on_settled(
                 [(Settlement(delivery, ending.answer), Settled(delivery, ending.settled))]
             )
         else:
             self._settler.add(Settlement(delivery, ending.answer, ending.failure))
+
+    def _report(
+        self,
+        track: Track,
+        delivery: Delivery,
+        failure: Failure | None,
+        result: str,
+        next_retry_s: float | None = None,
+    ) -> None:
+        """Log a failure of a handler, if it is one."""
+        if failure is not None:
+            self._failures.report(
+                Origin.of(track.spec),
+                delivery.message_id,
+                delivery.attempt,
+                failure,
+                "stale" if result == "lost" else result,
+                next_retry_s=next_retry_s,
+                payload=delivery.payload,
+            )
 
     def _free(self, track: Track) -> None:
         track.active -= 1
@@ -379,6 +408,7 @@ class Lane:
             if track is not None:
                 failure = settlement.failure
                 track.count(each, None if failure is None else failure.error_type)
+                self._report(track, each.delivery, failure, each.result, each.next_retry_s)
             if each.delivery.key is not None or each.delivery.is_suspect:
                 self._next_in_line(each.delivery)
             if each.result in ("retry", "released"):

@@ -6,6 +6,8 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
@@ -13,11 +15,12 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, Steps, claims, limits, listeners, pgmq, retries
-from pgsluice.client.retry_records import FailedMessage
-from pgsluice.errors import PrivilegeError
+from pgsluice.client.retry_records import FailedMessage, RetryPolicy
+from pgsluice.errors import PrivilegeError, SluiceError
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.listener import AsyncListener
+from pgsluice.worker.retry import Retry
 from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
 from pgsluice.worker.runtime.patience import PASSING
 from pgsluice.worker.runtime.polling import Polling
@@ -25,6 +28,8 @@ from pgsluice.worker.runtime.polling import Polling
 _log = logging.getLogger(__name__)
 _GROUP_HEADER = "x-pgmq-group"
 _DEFAULT_FACTOR = 2.0  # of sluice.fail
+# The queue's own policy is read again after this long, and only when a message failed, for log lines alone.
+_POLICY_S = 60.0
 
 
 class QueueSource:
@@ -58,6 +63,8 @@ class QueueSource:
         # Settled as done in a call whose reply never came, and when their lease ends: until then nobody else can have
         # taken them out of the queue.
         self._unsure: dict[tuple[int, int], float] = {}
+        self._queue_policy: RetryPolicy | None = None
+        self._policy_until_s = 0.0
         self._polling = Polling(
             (listener or AsyncListener("")).subscribe(self._queue_name),
             lambda after: self._runner.run(listeners.next_due(self._queue_name, after)),
@@ -76,13 +83,18 @@ class QueueSource:
             await self._bind(self._topic)
         await self._polling.ask()
         if self._retry is None:
-            policies = await self._runner.run(retries.list_retry_policies())
-            self._notes_first = any(
-                self._is_mine(policy.queue_name) and policy.max_attempts == 1 for policy in policies
-            )
+            await self._read_policy()
+            policy = self._queue_policy
+            self._notes_first = policy is not None and policy.max_attempts == 1
         stored = await self._runner.run(limits.list_queue_limits())
         if any(self._is_mine(limit.queue_name) for limit in stored) or await self._limit():
             self._polling.limit()
+
+    async def _read_policy(self) -> None:
+        """Read the queue's own retry policy."""
+        policies = await self._runner.run(retries.list_retry_policies())
+        self._queue_policy = next((p for p in policies if self._is_mine(p.queue_name)), None)
+        self._policy_until_s = time.monotonic() + _POLICY_S
 
     async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
         """As in `Source`."""
@@ -124,6 +136,8 @@ class QueueSource:
             if attempt.outcome == "begun" and attempt.attempt is not None:
                 delivery.attempt = attempt.attempt
             else:
+                delivery.is_dead = attempt.outcome == "dead"
+                delivery.attempt = attempt.attempt or delivery.attempt
                 left_out.add(delivery)
         return [delivery for delivery in deliveries if delivery not in left_out]
 
@@ -156,13 +170,19 @@ class QueueSource:
                 self._unsure[_claim(settlement.delivery)] = settlement.delivery.lease_end_s
             raise
         now_s = time.monotonic()
+        if self._retry is None and now_s > self._policy_until_s and "retry" in results.values():
+            with suppress(SluiceError):  # only for the log
+                await self._read_policy()
         settled = {_claim(settlement.delivery) for settlement in settlements}
         self._unsure = {
             claim: end_s
             for claim, end_s in self._unsure.items()
             if end_s > now_s and claim not in settled
         }
-        return [Settled(one.delivery, results[one.delivery]) for one in settlements]
+        return [
+            Settled(one.delivery, result := results[one.delivery], self._next_retry_s(one, result))
+            for one in settlements
+        ]
 
     def settling(self, settlement: Settlement) -> Call[Settled]:
         """As in `Source`."""
@@ -254,6 +274,25 @@ class QueueSource:
             error=failure.message or None,
             trace=failure.trace,
         )
+
+    def _next_retry_s(self, settlement: Settlement, result: str) -> float | None:
+        """Return for how long a message that failed is delayed at most."""
+        answer, policy = settlement.answer, self._queue_policy
+        if result != "retry":
+            return None
+        if isinstance(answer, RetryAfter) and answer.delay_s is not None:
+            return answer.delay_s
+        attempt = settlement.delivery.attempt
+        if self._retry is not None:
+            return replace(self._retry, jitter=False).delay_s(attempt)
+        if policy is None:
+            return None
+        longest = Retry(
+            first_delay_s=policy.backoff_base.total_seconds(),
+            max_delay_s=policy.backoff_max.total_seconds(),
+            backoff=policy.backoff,
+        )
+        return longest.delay_s(attempt)
 
     def _policy(self) -> dict[str, Any] | None:
         """The handler's retry policy in place of the queue's."""

@@ -48,6 +48,11 @@ class Settler:
         self._is_stopping = False
 
     @property
+    def waiting(self) -> list[Settlement]:
+        """Settlements that the source has not been told of."""
+        return list(self._waiting)
+
+    @property
     def unsettled(self) -> list[Delivery]:
         """What it has still to say something of."""
         return [settlement.delivery for settlement in self._waiting]

@@ -1,0 +1,95 @@
+"""Remove payload values and secrets from error texts before they are logged. No I/O."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_MASK = "***"
+# Shorter values occur in every other word.
+_VALUE_CHARS_MIN = 4
+_VALUES_MAX = 500
+
+# `postgresql://user:password@host`, also with an @ in the password, and also cut off by libpq.
+_URL_PASSWORD = re.compile(r"(\w:/{1,2}[^\s/:@\"']*):[^\s\"'/]*@")
+_AT_HOST = re.compile(r"([\"'])[^\s\"'@]+@")
+_NAMED_SECRET = re.compile(
+    r"(?i)((?:password|passwd|pwd|passfile|secret|token|api_?key|scram_\w+_key)[\"']?\s*[=:]\s*)"
+    r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s,;&)]+)"
+)
+# libpq quotes the part of a DSN that it cannot parse, which can be the rest of a password.
+_DSN_PART = re.compile(
+    r"(missing \"=\" after|percent-encoded token:|invalid port number:|invalid integer value) \"[^\"]*\""
+)
+# pydantic quotes what it was given.
+_PYDANTIC_VALUE = re.compile(r"input_value=.*?(?=, input_type=|\]|$)", re.MULTILINE)
+# Fields of a server's error that quote rows and statements.
+_SERVER_FIELDS = re.compile(
+    r"^(?:DETAIL|CONTEXT|QUERY|STATEMENT|LINE \d+):.*?"
+    r"(?=^HINT:|^\n(?:The above exception|During handling)|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_FRAME = re.compile(r"\s*(?:\||\+-)*\s*File \"")
+
+
+def without_secrets(text: str) -> str:
+    """Mask passwords, tokens, and the values of rows that the server quotes."""
+    text = _SERVER_FIELDS.sub("", text)
+    text = _URL_PASSWORD.sub(rf"\1:{_MASK}@", text)
+    text = _AT_HOST.sub(rf"\1{_MASK}@", text)
+    text = _NAMED_SECRET.sub(rf"\1{_MASK}", text)
+    text = _DSN_PART.sub(rf'\1 "{_MASK}"', text)
+    return _PYDANTIC_VALUE.sub(f"input_value={_MASK}", text)
+
+
+def values_of(payload: Any) -> list[str]:
+    """Return the texts inside a payload that can be recognised in an error, the longest first."""
+    if isinstance(payload, str):
+        try:
+            payload = [payload, json.loads(payload)]  # the data of an event is JSON in a text
+        except ValueError:
+            payload = [payload]
+    found: set[str] = set()
+    for text in _texts(payload):
+        if len(text) >= _VALUE_CHARS_MIN:
+            # As a text, and as repr() and json.dumps() write it.
+            found |= {text, repr(text)[1:-1], json.dumps(text)[1:-1]}
+        if len(found) >= _VALUES_MAX:
+            break
+    return sorted(found, key=len, reverse=True)
+
+
+def without_values(text: str, values: list[str]) -> str:
+    """Mask payload values; lines of a traceback that show code stay as they are."""
+    if not values:
+        return text
+    found = re.compile("|".join(map(_whole_words, values)))
+    lines = []
+    is_code = False
+    for line in text.split("\n"):
+        if _FRAME.match(line):
+            is_code = True
+        elif not line.startswith("    "):
+            is_code = False
+        lines.append(line if is_code else found.sub(_MASK, line))
+    return "\n".join(lines)
+
+
+def _whole_words(value: str) -> str:
+    """Return a pattern for a value, but not inside a longer word: "pack" is not in "packed"."""
+    before = r"(?<!\w)" if value[0].isalnum() else ""
+    after = r"(?!\w)" if value[-1].isalnum() else ""
+    return f"{before}{re.escape(value)}{after}"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
