@@ -5,11 +5,9 @@ One process with a thread for each duty. Ledgers are emptied from one byte on, s
 
 from __future__ import annotations
 
-import fcntl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -17,16 +15,6 @@ import psycopg
 from chaos.everything.actor import Actor, arguments
 from pgsluice import schema
 from pgsluice.errors import SluiceError
-
-ROTATION_LOCK = "rotation.lock"
-
-
-@contextmanager
-def rotation_held(folder: Path) -> Iterator[None]:
-    """Keep tables from being emptied: `pg_dump` takes its snapshot before it locks tables, and TRUNCATE ignores snapshots."""
-    with (folder / ROTATION_LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 class Upkeep(Actor):
@@ -47,8 +35,7 @@ class Upkeep(Actor):
             "select pgq._maintain_retry(1, 500)",
         )
         for step in steps:
-            with rotation_held(self.folder):
-                self.session.execute(step)
+            self.session.execute(step)
         time.sleep(0.05)
 
     def maintain(self) -> None:

@@ -4,17 +4,22 @@ language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select 'locked by pid ' || string_agg(distinct l.pid::text, ', ')
-    from pg_locks as l
-    where l.locktype = 'relation'
-      and l.database = (select d.oid from pg_database as d where d.datname = current_database())
-      and l.relation = any (i_tables)
-      and l.granted
-      and l.pid is distinct from pg_backend_pid();
+    select 'locked by pid ' || string_agg(distinct holding.pid::text, ', ')
+    from (
+        select l.pid
+        from pg_locks as l
+        where l.locktype = 'relation'
+          and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+          and l.relation = any (i_tables)
+          and l.granted
+          and l.pid is distinct from pg_backend_pid()
+        union all
+        select unnest(pgq._dumped_by())
+    ) as holding;
 $$;
 
 comment on function pgq._locked_by(oid[]) is
-    'Which other sessions have a lock on any of these tables, in words; null when none has.';
+    'Which other sessions have a lock on any of these tables, or dump the database, in words; null when none does.';
 revoke execute on function pgq._locked_by(oid[]) from public;
 grant execute on function pgq._locked_by(oid[]) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 

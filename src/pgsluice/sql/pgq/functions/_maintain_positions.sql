@@ -52,17 +52,13 @@ begin
         where pg_relation_size(format('pgq.position_%s', l.number)::regclass) >= i_bytes_max
           and not exists (select from pgq.subscriber as s where s.sub_ledger = l.number)
     loop
-        begin
-            execute format('lock table pgq.%I in access exclusive mode nowait', v_ledger);
-            -- Asked again under the lock: a registration may have been committed just before it.
-            perform from pgq.subscriber as s where format('position_%s', s.sub_ledger) = v_ledger;
-            if not found then
-                execute format('truncate pgq.%I', v_ledger);
-            end if;
-        exception
-            when lock_not_available then
-                null; -- somebody reads it; the next call tries again
-        end;
+        -- Where somebody reads it, the next call tries again.
+        continue when not pgq._lock_tables(array[format('pgq.%I', v_ledger)]::regclass[], 'access exclusive', 0);
+        -- Asked again under the lock: a registration may have been committed just before it.
+        perform from pgq.subscriber as s where format('position_%s', s.sub_ledger) = v_ledger;
+        if not found then
+            execute format('truncate pgq.%I', v_ledger);
+        end if;
     end loop;
     return v_moved;
 end;

@@ -1,0 +1,112 @@
+"""pg_dump beside maintenance: a dump holds what its snapshot saw, although TRUNCATE ignores snapshots."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+
+from support import rows, value, wait_until
+
+GROUP = "sluice.claim('changes', 'mail', 10, '1 hour')"
+
+
+@contextmanager
+def waiting_dump(database, file):
+    """Run pg_dump, which has its snapshot and waits for its first lock, until the block ends.
+
+    It locks tables by their age, and the ledger of migrations is our first one.
+    """
+    with database.connect(autocommit=False) as holder, database.connect() as observer:
+        holder.execute("lock table sluice.migration in access exclusive mode")
+        bin_dir = Path(database.server.bin_dir)
+        command = [bin_dir / "pg_dump", "--format=custom", f"--file={file}", database.url]
+        dump = subprocess.Popen(command, stderr=subprocess.PIPE)
+        try:
+            wait_until(
+                lambda: (
+                    rows(
+                        observer,
+                        """select from pg_stat_activity
+                    where datname = current_database() and application_name = 'pg_dump' and wait_event_type = 'Lock'""",
+                    )
+                    != []
+                ),
+                "pg_dump to wait for a lock",
+            )
+            yield
+        finally:
+            holder.rollback()
+            _, errors = dump.communicate(timeout=60)
+    assert (dump.returncode, errors) == (0, b"")
+
+
+def prepare(connection):
+    """A consumer and a group that have something to read, and a ledger of each kind with contents."""
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("update pgq.queue set queue_rotation_period = '0'")
+    connection.execute("select pgq.register_consumer('changes', 'lake')")
+    connection.execute("select sluice.create_group('changes', 'mail', '{}')")
+    connection.execute(
+        "select pgq.insert_event('changes', 't', n::text) from generate_series(1, 3) as n"
+    )
+    connection.execute("select sluice.log_tick('changes')")
+
+
+def rotate(connection):
+    """Empty all that can be emptied; return what else was said of segments."""
+    connection.execute("select sluice.log_tick('changes')")
+    found = []
+    for _ in range(3):
+        connection.execute("select pgq._maintain_positions(1)")
+        connection.execute("select pgq._maintain_retry(1)")
+        connection.execute("select sluice._maintain_ledgers(1)")
+        found += rows(connection, "select action, reason from sluice.rotate('changes')")
+    return found
+
+
+def test_dump_keeps_what_its_snapshot_saw_while_maintenance_runs(
+    database, connection, empty_database, tmp_path
+):
+    prepare(connection)
+    with waiting_dump(database, tmp_path / "dump"):
+        # Behind the snapshot of the dump everything is read, and rotated away.
+        claim_id = value(connection, f"select claim_id from {GROUP} limit 1")
+        connection.execute("select sluice.acknowledge('changes', 'mail', %s)", [claim_id])
+        batch = value(connection, "select pgq.next_batch('changes', 'lake')")
+        connection.execute("select pgq.finish_batch(%s)", [batch])
+        rotate(connection)
+
+    subprocess.run(
+        [
+            Path(database.server.bin_dir) / "pg_restore",
+            *("--exit-on-error", f"--dbname={empty_database.url}", tmp_path / "dump"),
+        ],
+        check=True,
+    )
+    with empty_database.connect() as there:
+        batch = value(there, "select pgq.next_batch('changes', 'lake')")
+        assert rows(there, "select ev_data from pgq.get_batch_events(%s)", batch) == [
+            ("1",),
+            ("2",),
+            ("3",),
+        ]
+        assert rows(there, f"select ev_data from {GROUP}") == [("1",), ("2",), ("3",)]
+
+
+def test_maintenance_goes_on_after_a_dump_and_names_it_before(database, connection, tmp_path):
+    prepare(connection)
+    batch = value(connection, "select pgq.next_batch('changes', 'lake')")
+    connection.execute("select pgq.finish_batch(%s)", [batch])
+    claim_id = value(connection, f"select claim_id from {GROUP} limit 1")
+    connection.execute("select sluice.acknowledge('changes', 'mail', %s)", [claim_id])
+    with database.connect(application_name="pg_dump") as dump:
+        reasons = {reason for action, reason in rotate(connection) if action == "kept"}
+        assert f"locked by pid {dump.info.backend_pid}" in reasons
+        assert value(connection, "select count(*) from pgq.event_1") == 3
+
+    wait_until(
+        lambda: value(connection, "select pgq._dumped_by() is null") is True, "the session's end"
+    )
+    assert "reclaimed" in {action for action, _ in rotate(connection)}
+    assert value(connection, "select count(*) from pgq.event_1") == 0
