@@ -10,6 +10,7 @@ import threading
 import psycopg
 import pytest
 
+from pgsluice import schema
 from support import replace_in, rows, value, wait_for_lock
 from support_log import consume_all, tick
 
@@ -477,3 +478,33 @@ def test_a_stalled_rotation_holds_up_no_tick_and_no_second_rotation(database, co
         insert(connection)
     tick(connection)
     assert consume(connection) == [1]
+
+
+def test_installation_waits_for_a_rotation_and_a_rotation_skips_its_logs(database, connection, log):
+    insert(connection)
+    tick(connection)
+    rotate(connection)
+    consume_all(connection)
+    tick(connection)
+    consume_all(connection)
+    outcome = []
+
+    def install():
+        schema.install(other)
+        outcome.append("installed")
+
+    with (
+        database.connect(autocommit=False) as other,
+        database.connect(autocommit=False) as rotating,
+    ):
+        assert rotate(rotating)[1][0] == ("reclaimed", None)
+        thread = threading.Thread(target=install)
+        thread.start()
+        wait_for_lock(connection, other)
+        rotating.commit()
+        thread.join(60)
+        assert outcome == ["installed"]
+
+        steps = rows(rotating, "select segment, action, reason from sluice.rotate('changes')")
+        assert (None, "kept", "the log is being registered to, rotated or changed") in steps
+        other.commit()

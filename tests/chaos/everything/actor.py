@@ -20,7 +20,6 @@ EXPECTED = {
     "57P01",  # terminated
     "57P02",  # the server crashed
     "57P03",  # it is starting or stopping
-    "XX000",  # an installation beside a rotation: tuple concurrently updated
     "40001",  # an older snapshot than the newest move or claim
     "55P03",  # lock not available
     "SG002",  # the claim was taken over

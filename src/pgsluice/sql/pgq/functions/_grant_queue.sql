@@ -1,5 +1,8 @@
 -- Writers may insert into event tables what an event says, as COPY does: not its id, transaction, time or owner, which have
 -- defaults. They need the sequence for the id.
+--
+-- A rotation changes the same rows of pg_class by TRUNCATE, and the later of the two would fail, "tuple concurrently updated". So
+-- the log's row is locked: a rotation that has it is waited for, and the next one skips the log.
 create or replace function pgq._grant_queue(i_queue_id integer)
 returns void
 language plpgsql
@@ -9,6 +12,7 @@ declare
     v_fields constant text := 'insert (ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)';
     v_grant record;
 begin
+    perform from pgq.queue as q where q.queue_id = i_queue_id for no key update;
     for v_grant in
         select wanted.privileges, wanted.kind, granted.relname,
             case when wanted.role_name = 'public' then 'public' else quote_ident(wanted.role_name) end as role_name
