@@ -16,7 +16,7 @@ import psycopg
 from psycopg import conninfo
 
 from pgsluice import embedded
-from pgsluice.errors import ConfigurationError, ConnectionFailedError
+from pgsluice.errors import ConfigurationError, ConnectionFailedError, EmbeddedServerError
 from pgsluice.settings import Settings, variable
 
 # Any one of them says *where* the server is; PGUSER or PGPASSWORD alone do not.
@@ -78,7 +78,7 @@ def resolve(
         ConfigurationError: The DSN is empty or cannot be parsed, or a variable is set but empty. The message
             never quotes a DSN.
         MissingExtraError: Nothing says where to connect, and the embedded server is not installed.
-        EmbeddedServerError: The embedded server cannot be started.
+        EmbeddedServerError: The embedded server cannot be started, or was stopped on purpose.
     """
     env = os.environ if environ is None else environ
     if dsn is not None:
@@ -92,6 +92,12 @@ def resolve(
     settings = settings or Settings.load(environ=env)
     server = embedded.default_server(settings)
     if start_embedded:
+        since = server.stopped_since()
+        if since is not None and not server.running():
+            raise EmbeddedServerError(
+                f"the embedded server of {server.data} was stopped with `pgsluice embedded stop` at {since}; start it "
+                "with `pgsluice embedded start`, or name another server with --dsn or PGSLUICE_DSN"
+            )
         server.start()
     return Target(server.url(), EMBEDDED)
 

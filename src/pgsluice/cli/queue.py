@@ -20,6 +20,7 @@ from pgsluice.cli.queue_retries import retry_policy
 from pgsluice.cli.queue_shared import (
     STEP,
     json_lines_option,
+    json_object,
     json_value,
     lines,
     name_argument,
@@ -85,7 +86,7 @@ def send(
     error says how many were sent before.
     """
     texts: Iterable[str] = messages or lines(sys.stdin)
-    extra = None if headers is None else json_value(headers, "--headers")
+    extra = json_object(headers, "--headers")
     sent = 0
     with work_queue(dsn, queue_name) as work:
         numbered = enumerate(texts, 1)

@@ -79,9 +79,7 @@ def read_filter(
     """The arguments of the clients' methods from what the filter options were given."""
     given = {
         "conditional": None if conditional is None else json_value(conditional, "--conditional"),
-        "conditional_headers": None
-        if conditional_headers is None
-        else json_value(conditional_headers, "--conditional-headers"),
+        "conditional_headers": json_object(conditional_headers, "--conditional-headers"),
         "since": since,
         "until": until,
     }
@@ -109,6 +107,16 @@ def json_value(text: str, what: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise PayloadError(f"{what} is not JSON ({error}): {text.strip()[:80]!r}") from None
+
+
+def json_object(text: str | None, what: str) -> dict[str, Any] | None:
+    """Decode a JSON object, or raise PayloadError that says where it was; None is None."""
+    if text is None:
+        return None
+    value = json_value(text, what)
+    if not isinstance(value, dict):
+        raise PayloadError(f"{what} is not a JSON object: {text.strip()[:80]!r}")
+    return value
 
 
 def lines(stream: TextIO) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.queue_shared import (
     STEP,
     json_lines_option,
+    json_object,
     json_value,
     lines,
     name_argument,
@@ -98,7 +99,7 @@ def send(
     Lines are sent by the thousand, each thousand in a transaction of its own. Exits 1 when no queue is bound.
     """
     texts: Iterable[str] = messages or lines(sys.stdin)
-    extra = None if headers is None else json_value(headers, "--headers")
+    extra = json_object(headers, "--headers")
     sent = 0
     unbound = False
     with work_queue(dsn) as work:

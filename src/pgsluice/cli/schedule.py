@@ -12,7 +12,14 @@ import click
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import FreeText, dsn_option, json_option
 from pgsluice.cli.queue_archive import seconds
-from pgsluice.cli.queue_shared import json_lines_option, json_value, print_lines, show, time
+from pgsluice.cli.queue_shared import (
+    json_lines_option,
+    json_object,
+    json_value,
+    print_lines,
+    show,
+    time,
+)
 from pgsluice.client import Schedule, ScheduleOptions, Schedules
 from pgsluice.connection import connect, resolve
 from pgsluice.errors import ScheduleNotFoundError
@@ -121,7 +128,7 @@ def add(
                 name,
                 str(queue_name),
                 None if message is None else json_value(message, "--message"),
-                headers=None if headers is None else json_value(headers, "--headers"),
+                headers=json_object(headers, "--headers"),
                 **options,
             )
         print_lines(made for made in schedules.list_schedules() if made.name == name)

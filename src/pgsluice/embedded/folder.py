@@ -38,6 +38,7 @@ class RunFolder:
         lock_file: Held while somebody starts or stops the server.
         log: What the server writes; append only, begun anew by a start beyond `LOG_BYTES_MAX`.
         password_file: The superuser's password, for TCP; mode 0600.
+        stopped_file: There while the server was stopped on purpose; holds when.
         building: Where initdb works, before the result is moved to its place.
     """
 
@@ -47,6 +48,7 @@ class RunFolder:
         self.log = self.path / "log"
         self.password_file = self.path / "password"
         self.building = self.path / "building"
+        self.stopped_file = self.path / "stopped"
         self._port_file = self.path / "port"
         self._data = data
 

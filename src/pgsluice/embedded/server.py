@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -137,6 +138,7 @@ class EmbeddedServer:
             self._require_passage(account)
             self._folder.prepare()
             with self._folder.locked() as lock:
+                self._folder.stopped_file.unlink(missing_ok=True)
                 if self._is_up():
                     return
                 bin_dir = binaries.reachable(self.bin_dir, account, self._folder.path)
@@ -144,17 +146,23 @@ class EmbeddedServer:
                     self._initdb(bin_dir, account, lock)
                 self._launch(bin_dir, account)
 
-    def stop(self, mode: StopMode = "fast") -> None:
+    def stop(self, mode: StopMode = "fast", *, stay: bool = False) -> None:
         """Stop the server, whoever started it; no harm when it does not run.
 
         Args:
             mode: `fast` ends sessions, rolls back and writes everything; `immediate` just ends, as
                 after a power cut, and the next start recovers.
+            stay: Remember that it was stopped on purpose: only `start` starts it again, and `connection.resolve`,
+                which all commands use, refuses to.
 
         Raises:
             EmbeddedServerError: It belongs to another user, or did not stop in time.
         """
         with self._explained():
+            if stay and self.data.exists():
+                make_folders(self._folder.path)
+                now = datetime.now(UTC).isoformat(timespec="seconds")
+                self._folder.stopped_file.write_text(f"{now}\n", encoding="ascii")
             if postmaster.running(self.data) is None:
                 return
             make_folders(self._folder.path)  # absent if the server was started by other means
@@ -164,6 +172,14 @@ class EmbeddedServer:
                     return
                 postmaster.end(found.pid, mode)
                 self._await_end(found.pid)
+
+    def stopped_since(self) -> str | None:
+        """Return when the server was stopped on purpose, as ISO 8601 in UTC; None: it was not, or was started since."""
+        with self._explained():
+            try:
+                return self._folder.stopped_file.read_text(encoding="ascii").strip()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
 
     def running(self) -> bool:
         """Say whether the server takes connections.

@@ -89,6 +89,15 @@ def zoned_time(value: datetime | None, name: str) -> datetime | None:
     return value
 
 
+def headers_parameter(value: Any, name: str) -> Any:
+    """Headers of a message: a dict, or None."""
+    if value is not None and not isinstance(value, dict):
+        raise ArgumentError(
+            f"{name} is a {type(value).__name__}; use a dict, or None for no headers"
+        )
+    return json_parameter(value, name)
+
+
 def payloads(
     msgs: Sequence[Any], headers: Sequence[Any] | None
 ) -> tuple[list[Any], list[Any] | None]:
@@ -103,5 +112,5 @@ def payloads(
         [json_parameter(msg, f"messages[{i}]") for i, msg in enumerate(msgs)],
         None
         if headers is None
-        else [json_parameter(header, f"headers[{i}]") for i, header in enumerate(headers)],
+        else [headers_parameter(header, f"headers[{i}]") for i, header in enumerate(headers)],
     )

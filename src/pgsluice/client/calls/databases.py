@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from psycopg import sql
 
+from pgsluice.client.calls.call import Call, scalar
+
 
 def create(name: str, template: str | None = None) -> sql.Composed:
     """Make a database; with a template a copy of it, to which nobody may be connected."""
     return sql.SQL("create database {} template {}").format(
         sql.Identifier(name), sql.Identifier(template or "template1")
+    )
+
+
+def count_sessions() -> Call[int]:
+    return Call(
+        "select count(*) from pg_catalog.pg_stat_activity "
+        "where backend_type = 'client backend' and pid <> pg_catalog.pg_backend_pid()",
+        (),
+        scalar,
     )
 
 

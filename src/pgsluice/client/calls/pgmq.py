@@ -8,7 +8,15 @@ from typing import Any, LiteralString
 
 from psycopg.types.json import Jsonb
 
-from pgsluice.client.calls.arguments import many_ids, one_id, payloads, point, point_or_now, whole
+from pgsluice.client.calls.arguments import (
+    headers_parameter,
+    many_ids,
+    one_id,
+    payloads,
+    point,
+    point_or_now,
+    whole,
+)
 from pgsluice.client.calls.call import Call, column, nothing, record, scalar
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import Message, QueueInfo, QueueMetrics, RoutingMatch, TopicBinding
@@ -58,7 +66,7 @@ def send(
     parameters = (
         queue_name,
         json_parameter(msg, "message"),
-        json_parameter(headers, "headers"),
+        headers_parameter(headers, "headers"),
         point_or_now(delay, "delay"),
     )
     return Call(sql, parameters, scalar, queue_name)
@@ -210,7 +218,7 @@ def send_topic(routing_key: str, msg: Any, headers: Any = None, delay: int = 0) 
     parameters = (
         routing_key,
         Jsonb(None) if msg is None else json_parameter(msg, "message"),  # it takes no SQL null
-        json_parameter(headers, "headers"),
+        headers_parameter(headers, "headers"),
         whole(delay, "delay", 0),
     )
     sql: LiteralString = "select pgmq.send_topic(%s::text, %s::jsonb, %s::jsonb, %s::integer)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, LiteralString
 
-from pgsluice.client.calls.arguments import seconds, whole, zoned_time
+from pgsluice.client.calls.arguments import headers_parameter, seconds, whole, zoned_time
 from pgsluice.client.calls.call import Call, record, scalar
 from pgsluice.client.calls.payload import json_parameter, text_parameter
 from pgsluice.client.log_records import NewEvent
@@ -39,7 +39,7 @@ def schedule(
         "catch_up_within => %s::interval, jitter => %s::interval, starts_at => %s::timestamptz, "
         "ends_at => %s::timestamptz, declared_by => %s::text)"
     )
-    sent = (json_parameter(message, "message"), json_parameter(headers, "headers"))
+    sent = (json_parameter(message, "message"), headers_parameter(headers, "headers"))
     return Call(sql, (name, queue_name, *sent, *_timing(options)), scalar)
 
 

@@ -16,6 +16,12 @@ declare
     v_now timestamptz;
     v_has_months boolean := coalesce(date_trunc('month', i_new.every) <> '0', false);
 begin
+    if i_new.name !~ '\S' then
+        raise exception using
+            errcode = '22023',
+            message = 'schedule name is empty',
+            hint = 'give the schedule a name';
+    end if;
     -- One at a time for each name, also while there is no row to lock.
     perform sluice._lock_name(format('sluice.schedule.%s', i_new.name));
     select s.* into v_old from sluice.schedule as s where s.name = i_new.name for update;

@@ -17,6 +17,12 @@ begin
             message = 'group name is null',
             hint = 'give the share group a name';
     end if;
+    if group_name !~ '\S' then
+        raise exception using
+            errcode = '22023',
+            message = 'group name is empty',
+            hint = 'give the share group a name';
+    end if;
     perform pgq._require_log(queue_name);
     -- As for a registration, and one creation at a time.
     select q.* into v_queue from pgq.queue as q where q.queue_name = create_group.queue_name for no key update;
