@@ -229,7 +229,11 @@ def test_once_they_run_one_after_the_other():
 
 @pytest.mark.parametrize(
     ("failure", "attempts"),
-    [(ServerError("busy"), FAST.attempts_once), (ConfigurationError("wrong"), 1)],
+    [
+        (ServerError("busy"), FAST.attempts_once),
+        (ConfigurationError("wrong"), 1),
+        (ConnectionFailedError("down"), 1),
+    ],
 )
 def test_once_it_is_tried_as_often_as_it_may_help(failure: Exception, attempts: int):
     tried = []
@@ -242,6 +246,20 @@ def test_once_it_is_tried_as_often_as_it_may_help(failure: Exception, attempts: 
         Runner(threading.Event(), pace=FAST).run_once([Task("a", start)])
 
     assert len(tried) == attempts
+
+
+def test_once_a_server_that_goes_away_is_waited_for():
+    tried = []
+
+    def start(_stop: threading.Event, tell: Tell) -> Progress:
+        tried.append(1)
+        tell(Progress(rows=1))
+        raise ConnectionFailedError("gone")
+
+    with pytest.raises(ConnectionFailedError):
+        Runner(threading.Event(), pace=FAST).run_once([Task("a", start)])
+
+    assert len(tried) == FAST.attempts_once
 
 
 def test_pauses_grow_to_a_limit_and_differ():

@@ -207,6 +207,14 @@ def test_another_error_of_python_is_quoted():
     assert str(error) == "the stream failed: KeyError: 4; look at Spark's log"
 
 
+def test_java_is_quoted_without_py4j():
+    text = "An error occurred while calling o7.start.\n: java.io.IOException: no space left\n\tat x"
+
+    assert str(told_by(RuntimeError(text), "the stream")) == (
+        "the stream failed: java.io.IOException: no space left; look at Spark's log"
+    )
+
+
 def test_a_missing_package_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "deltalake", None)
 

@@ -11,6 +11,8 @@ from pgsluice.errors import ServerError, SluiceError
 # class or code for it, only these words.
 _START_TIMEOUT = "Python worker failed to connect back"
 _PYTHON_RAISED = re.compile(r"Traceback .*?^(\w[\w.]*: [^\n]+)$", re.MULTILINE | re.DOTALL)
+# py4j's first line; Java's own words come after it.
+_CALL = "An error occurred while calling "
 _OURS = re.compile(r"pgsluice\.errors\.(\w+): (.+)")
 
 
@@ -36,7 +38,8 @@ def told_by(failure: BaseException, what: str) -> SluiceError:
     raised = _PYTHON_RAISED.search(text)
     if raised:
         return ServerError(f"{what} failed: {raised[1]}; look at Spark's log")
+    lines = (line.strip(" :\n") for line in text.splitlines())
     first = next(
-        (line.strip() for line in text.splitlines() if line.strip()), type(failure).__name__
+        (line for line in lines if line and not line.startswith(_CALL)), type(failure).__name__
     )
     return ServerError(f"{what} failed: {first}; look at Spark's log")

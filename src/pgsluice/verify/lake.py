@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pgsluice.errors import ConfigurationError, MissingExtraError
 from pgsluice.table_formats.delta import Use, dataset_of, open_delta
+from pgsluice.table_formats.files import plain_errors
 from pgsluice.table_formats.iceberg import require_iceberg
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ def open_lake(place: str | Path) -> Lake:
         MissingExtraError: A package that reads it is not installed.
         ConfigurationError: There is no table, or it uses what pyarrow cannot read.
     """
-    if str(place).startswith(_ICEBERG):
-        return _open_iceberg(str(place))
-    return _open_delta(Path(str(place).removeprefix("file://")).expanduser().absolute())
+    with plain_errors(f"the lake table in {place}"):
+        if str(place).startswith(_ICEBERG):
+            return _open_iceberg(str(place))
+        return _open_delta(Path(str(place).removeprefix("file://")).expanduser().absolute())
 
 
 def rows_of(

@@ -17,6 +17,7 @@ from pathlib import Path
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.session import require_extra
+from pgsluice.table_formats.files import plain_errors
 
 TARGET_MB_DEFAULT = 256
 # Delta's and Iceberg's own default is a week too.
@@ -111,13 +112,14 @@ def compact(lake: str | Path, *, target_mb: int = TARGET_MB_DEFAULT) -> Compacti
         raise ConfigurationError(f"the target is {target_mb} MiB; use 1 or more")
     require_extra()
     place = parse(lake)
-    if isinstance(place, IcebergAddress):
-        from pgsluice.spark.lake import iceberg_jobs
+    with plain_errors(f"the lake table in {place}"):
+        if isinstance(place, IcebergAddress):
+            from pgsluice.spark.lake import iceberg_jobs
 
-        return iceberg_jobs.compact(place, target_bytes=target_mb << 20)
-    from pgsluice.spark.lake import delta_jobs
+            return iceberg_jobs.compact(place, target_bytes=target_mb << 20)
+        from pgsluice.spark.lake import delta_jobs
 
-    return delta_jobs.compact(place, target_bytes=target_mb << 20)
+        return delta_jobs.compact(place, target_bytes=target_mb << 20)
 
 
 def vacuum(
@@ -147,13 +149,14 @@ def vacuum(
         )
     require_extra()
     place = parse(lake)
-    if isinstance(place, IcebergAddress):
-        from pgsluice.spark.lake import iceberg_jobs
+    with plain_errors(f"the lake table in {place}"):
+        if isinstance(place, IcebergAddress):
+            from pgsluice.spark.lake import iceberg_jobs
 
-        return iceberg_jobs.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
-    from pgsluice.spark.lake import delta_jobs
+            return iceberg_jobs.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
+        from pgsluice.spark.lake import delta_jobs
 
-    return delta_jobs.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
+        return delta_jobs.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
 
 
 def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableState:
@@ -168,10 +171,11 @@ def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableState:
     """
     require_extra()
     place = parse(lake)
-    if isinstance(place, IcebergAddress):
-        from pgsluice.spark.lake import iceberg_jobs
+    with plain_errors(f"the lake table in {place}"):
+        if isinstance(place, IcebergAddress):
+            from pgsluice.spark.lake import iceberg_jobs
 
-        return iceberg_jobs.show(place, history=history)
-    from pgsluice.spark.lake import delta_jobs
+            return iceberg_jobs.show(place, history=history)
+        from pgsluice.spark.lake import delta_jobs
 
-    return delta_jobs.show(place, history=history)
+        return delta_jobs.show(place, history=history)

@@ -20,6 +20,7 @@ from pgsluice.spark.patience import patiently
 from pgsluice.spark.pipelines.places import access_for, folder, session_for
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import require_extra
+from pgsluice.table_formats.files import require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,6 +114,7 @@ def _measure(
     tables = lake_tables(lake, queues)
     if since is not None:
         read_gold(gold)  # there must be something to stay as it is
+    require_writable(gold, "gold")
     session = session_for(spark, "pgsluice analytics")
     with shared_snapshot(dsn) as snapshot:
         messages = patiently(

@@ -34,6 +34,7 @@ from pgsluice.spark.pipelines.places import access_for, folder, session_for
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import require_extra
 from pgsluice.table_formats.delta import Use, open_delta
+from pgsluice.table_formats.files import require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -194,6 +195,7 @@ class ArchiveCopy:
         # An unknown queue is named before anything is made.
         self._ask(database, calls.queue_slices(source.queue, source.table, 1, ["msg_id"]))
         schema = QUEUE_SCHEMA if source.table == "queue" else ARCHIVE_SCHEMA
+        require_writable(self.place, "lake")
         LakeTable.of(str(self.place), schema).create()
         if source.export is not None:
             lake_id = str(open_delta(self.place, Use.APPEND).metadata().id)

@@ -30,6 +30,7 @@ from pgsluice.spark.pipelines.places import (
 )
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import require_extra
+from pgsluice.table_formats.files import require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -181,9 +182,10 @@ def changes(
             "maxRowsPerTrigger": str(max_rows_per_trigger),
         }
         ways = known_shards(options)
-        session = session_for(spark, "pgsluice changes")
         open_table(events_folder, notes, LOG_SCHEMA)
+        require_writable(lake_folder / "current", "lake")
         note_consumer(name, notes)
+        session = session_for(spark, "pgsluice changes")
         wanted = Snapshots(snapshots, log, notes / "snapshots")
         ends_by_itself = once and not wanted.pending()
         rows = read_log(session, options, partitions)

@@ -174,9 +174,9 @@ def events(
             "maxRowsPerTrigger": str(max_rows_per_trigger),
         }
         ways = known_shards(options)
-        session = session_for(spark, "pgsluice events")
         table = open_table(place, notes, log_schema(options))
         note_consumer(name, notes)
+        session = session_for(spark, "pgsluice events")
         writer = read_log(session, options, partitions).writeStream.format(table.format_name)
         stream = EventStream(
             triggered(writer, notes, None if once else trigger_s),

@@ -104,7 +104,7 @@ def ingest(
         tell=on_progress or (lambda _progress: None),
     )
     while True:
-        failures = work.look(places, dsn=dsn, settled_s=0.0 if once else every_s)
+        failures = work.look(places, dsn=dsn, settled_s=0.0 if once else every_s, is_last=once)
         if once and failures:
             raise failures[0]
         if once or work.stop.wait(every_s):
@@ -135,10 +135,10 @@ class _Ingest:
         self._seen: dict[Path, _Look] = {}
 
     def look(
-        self, places: Sequence[str | Path], *, dsn: str | None, settled_s: float
+        self, places: Sequence[str | Path], *, dsn: str | None, settled_s: float, is_last: bool
     ) -> list[ConfigurationError]:
         """Add what is new in these places; what is wrong with files that are left alone."""
-        failures = []
+        failures: list[ConfigurationError] = []
         due = [path for path in find(places) if self._is_due(path, settled_s)]
         with Delivery(self._target, dsn=dsn) as delivery:
             for path in due:
@@ -148,7 +148,9 @@ class _Ingest:
                 try:
                     self._add(path, look, delivery)
                 except ConfigurationError as error:
-                    _log.error("%s", error)
+                    # With `once` the first one is raised, and printed by its caller.
+                    if failures or not is_last:
+                        _log.error("%s", error)
                     failures.append(error)
                 self._done[path] = look
         return failures

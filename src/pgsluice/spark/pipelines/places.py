@@ -14,6 +14,7 @@ from pgsluice.spark.access import Access, private_file, secrets_of
 from pgsluice.spark.lake.address import IcebergAddress
 from pgsluice.spark.lake.disk import sync_file, sync_folder
 from pgsluice.spark.session import QUICK, register, spark_session
+from pgsluice.table_formats.files import require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,6 +115,8 @@ def open_table(lake: Path | IcebergAddress, checkpoint: Path, schema: StructType
     """
     from pgsluice.spark.lake.table import LakeTable
 
+    if isinstance(lake, Path):
+        require_writable(lake, "lake")
     table = LakeTable.of(str(lake), schema)
     is_table = table.exists()
     has_run = (checkpoint / "metadata").exists()
@@ -127,5 +130,7 @@ def open_table(lake: Path | IcebergAddress, checkpoint: Path, schema: StructType
             f"the lake table {lake} holds rows, and the checkpoint {checkpoint} is new: events would be "
             "added a second time; use the checkpoint that belongs to the table, or another table"
         )
+    require_writable(Path(table.path), "lake")
+    require_writable(checkpoint, "checkpoint")
     table.create()
     return table

@@ -27,7 +27,7 @@ from pgsluice.spark.pipelines.delivery import Delivery, Refused, Row, Target
 from pgsluice.spark.pipelines.places import session_for
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import require_extra
-from pgsluice.table_formats.delta import Use, is_delta, open_delta
+from pgsluice.table_formats.delta import Use, open_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -273,7 +273,7 @@ def _newest_version(place: Path | IcebergAddress) -> int | None:
         from pgsluice.spark.lake.iceberg import newest_snapshot
 
         return newest_snapshot(place)
-    return open_delta(place, Use.READ).version() if is_delta(place) else None
+    return int(open_delta(place, Use.READ).version())
 
 
 def _read(session: SparkSession, place: Path | IcebergAddress, version: int | None) -> DataFrame:

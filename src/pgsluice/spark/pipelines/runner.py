@@ -20,6 +20,7 @@ from typing import Protocol
 from pgsluice.errors import (
     ArgumentError,
     ConfigurationError,
+    ConnectionFailedError,
     LogNotFoundError,
     MissingExtraError,
     MissingJavaError,
@@ -129,6 +130,7 @@ class Runner:
 
         Raises:
             SluiceError: One failed, for good or too often; those after it were not begun.
+            ConnectionFailedError: One found no server at its first start.
         """
         done: dict[str, Progress] = {}
         for task in tasks:
@@ -140,7 +142,13 @@ class Runner:
                     break
                 except SluiceError as error:
                     failures += 1
-                    if isinstance(error, _FINAL) or failures >= self._pace.attempts_once:
+                    # A server that was never there is not one that restarts.
+                    is_unreachable = isinstance(error, ConnectionFailedError) and failures == 1
+                    if (
+                        isinstance(error, _FINAL)
+                        or (is_unreachable and not teller.has_progress)
+                        or failures >= self._pace.attempts_once
+                    ):
                         raise
                     self._rest(task, error, failures)
         return done
@@ -236,8 +244,10 @@ class _Teller:
         self._every_s = every_s
         self._told = Progress()
         self._told_s = time.monotonic()
+        self.has_progress = False
 
     def __call__(self, progress: Progress) -> None:
+        self.has_progress = self.has_progress or progress != Progress()
         if progress != self._told and time.monotonic() - self._told_s >= self._every_s:
             self._write("progress", progress)
 

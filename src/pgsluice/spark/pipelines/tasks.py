@@ -12,6 +12,7 @@ from pgsluice.spark.pipelines.config import Pipeline, function_of
 from pgsluice.spark.pipelines.runner import Stream, Task, Tell
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import QUICK, require_extra, spark_session
+from pgsluice.table_formats.files import plain_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,13 +61,14 @@ def _start(
 @contextmanager
 def _said_in_our_words(pipeline: Pipeline) -> Iterator[None]:
     """Turn what Spark raises into errors of ours; but that Java is gone stays what it is."""
-    if not pipeline.needs_spark:
-        yield
-        return
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
+    with plain_errors(f"a file or folder of pipeline {pipeline.name}"):
+        if not pipeline.needs_spark:
+            yield
+            return
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
 
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as error:
-        raise told_by(error, pipeline.name) from None
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            raise told_by(error, pipeline.name) from None
