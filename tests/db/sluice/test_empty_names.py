@@ -1,4 +1,4 @@
-"""Names of logs, share groups and schedules: an empty one is refused where the thing is created."""
+"""Names of share groups and schedules: an empty one is refused where the thing is created."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ EMPTY = ["", " ", "\t\n"]
 @pytest.mark.parametrize(
     ("call", "what"),
     [
-        ("pgq.create_queue(%s)", "event log"),
         ("sluice.create_group('orders', %s)", "group"),
         ("sluice.schedule(%s, 'orders', '{}', every => interval '1 h')", "schedule"),
     ],

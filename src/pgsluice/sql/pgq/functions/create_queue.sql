@@ -17,12 +17,6 @@ begin
             message = 'Invalid NULL value',
             hint = 'give the event log a name';
     end if;
-    if i_queue_name !~ '\S' then
-        raise exception using
-            errcode = '22023',
-            message = 'event log name is empty',
-            hint = 'give the event log a name';
-    end if;
 
     -- One creation of this name at a time, so that the second one sees the first one's row.
     perform sluice._lock_name('pgq.queue_' || i_queue_name);
