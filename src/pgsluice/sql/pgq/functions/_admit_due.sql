@@ -21,7 +21,9 @@ begin
     where (e.ev_retry_after, e.entry_id) > (v_last.pass_time, v_last.pass_entry)
       and e.ev_retry_after <= v_now
     limit 1;
-    if found or (v_now > v_last.pass_time + v_late_period and pgq._any_retry(v_last.pass_snapshot, pgq._others_snapshot())) then
+    if found
+        or v_now < v_last.pass_time - interval '1 second' -- the clock was set back: see pgq._move_retries
+        or (v_now > v_last.pass_time + v_late_period and pgq._any_retry(v_last.pass_snapshot, pgq._others_snapshot())) then
         return pgq._move_retries(v_events_max);
     end if;
     return 0;

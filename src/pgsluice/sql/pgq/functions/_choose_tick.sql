@@ -7,6 +7,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_tick pgq.tick;
+    v_age interval;
 begin
     if i_min_count is null and i_min_interval is null then
         v_tick := pgq._tick_after(i_queue_id, i_position.pos_last_tick);
@@ -18,7 +19,9 @@ begin
         ) as f
         where f.next_tick_id is not null;
     end if;
-    if clock_timestamp() - v_tick.tick_time < i_min_lag then
+    -- A tick of the future was made before the clock was set back, and its age is unknown: old enough.
+    v_age := clock_timestamp() - v_tick.tick_time;
+    if v_age >= '0' and v_age < i_min_lag then
         return null;
     end if;
     return v_tick;

@@ -34,6 +34,9 @@ begin
         return 0;
     end if;
     v_last := pgq._last_retry_pass();
+    if v_now < v_last.pass_time - interval '1 second' then
+        v_last := pgq._rewind_retries(v_last, v_now);
+    end if;
 
     v_pass := v_last;
     v_pass.pass_id := v_last.pass_id + 1;

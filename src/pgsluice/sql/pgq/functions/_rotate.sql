@@ -87,7 +87,9 @@ begin
         return next;
     end loop;
 
-    if clock_timestamp() - v_queue.queue_switch_time
+    -- A switch in the future was made before the clock was set back, and its age is unknown: old enough.
+    if v_queue.queue_switch_time > clock_timestamp()
+        or clock_timestamp() - v_queue.queue_switch_time
         > v_queue.queue_rotation_period * power(2, least(greatest(v_kept - v_kept_max, 0), 20))
     then
         segment := pgq._switch(i_queue_id, v_empty, i_in_steps);

@@ -18,6 +18,7 @@ declare
     v_missing text;
     v_period interval;
     v_is_new boolean;
+    v_last_time timestamptz := v_span.last_time;
 begin
     -- No move: its ledger was emptied after this statement began.
     execute format(
@@ -46,6 +47,15 @@ begin
     )
     using (pgq._last_tick(i_queue_id)).tick_snapshot
     into v_is_new;
+    if v_last_time > clock_timestamp() then
+        -- It was made before the clock was set back. It is at least as old as the oldest tick made since.
+        execute format(
+            'select coalesce(min(t.tick_time), $1) from pgq.%I as t where t.tick_id > $2 and t.tick_time < $1',
+            format('tick_%s', i_queue_id)
+        )
+        using v_last_time, v_span.last_tick
+        into v_last_time;
+    end if;
     select q.queue_rotation_period into v_period from pgq.queue as q where q.queue_id = i_queue_id;
     select string_agg(k.name, ', ' order by k.name)
     into v_missing
@@ -65,7 +75,7 @@ begin
         reason := format('not yet read by %s', array_to_string(consumers, ', '));
     elsif v_is_new then
         reason := 'it has events that no tick covers yet';
-    elsif v_span.last_time > clock_timestamp() - v_period then
+    elsif v_last_time > clock_timestamp() - v_period then
         reason := 'a consumer may go back to it until its rotation period is over';
     end if;
 end;

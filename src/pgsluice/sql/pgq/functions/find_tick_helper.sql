@@ -17,6 +17,10 @@ begin
 
     -- All there is, in one batch, when that is enough and not more than twice of what was asked for.
     v_last := pgq._last_tick(i_queue_id);
+    if i_prev_tick_time > clock_timestamp() then
+        -- That tick was made before the clock was set back, and its age is unknown: old enough.
+        i_prev_tick_time := v_last.tick_time - i_min_interval;
+    end if;
     if v_last.tick_id > i_prev_tick_id
         and (v_last.tick_event_seq >= i_prev_tick_seq + i_min_count or v_last.tick_time >= i_prev_tick_time + i_min_interval)
         and (v_last.tick_event_seq > i_prev_tick_seq + 2 * i_min_count) is not true

@@ -13,6 +13,7 @@ begin
         select 'pgq.maint_rotate_tables_step1', q.queue_name
         from pgq.queue as q
         where clock_timestamp() - q.queue_switch_time > q.queue_rotation_period
+           or q.queue_switch_time > clock_timestamp() -- the clock was set back
         order by q.queue_name;
     -- Always: it also empties what does not belong to one log.
     return query select 'pgq.maint_rotate_tables_step2', null::text;

@@ -64,7 +64,9 @@ begin
     if v_last.tick_id is not null then
         v_lag := clock_timestamp() - v_last.tick_time;
         v_events := pgq._event_seq(v_queue.queue_id) - v_last.tick_event_seq;
-        if v_events > 0 then
+        if v_lag < '0' then
+            null; -- the clock was set back, and the age of that tick is unknown: tick now
+        elsif v_events > 0 then
             if v_events < v_queue.queue_ticker_max_count and v_lag < v_queue.queue_ticker_max_lag then
                 return null;
             end if;
