@@ -82,7 +82,7 @@ def test_nothing_is_lost_and_every_redelivery_is_explained(crashing_server, tmp_
 
 CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
 UNSETTLED = "sluice._unsettled(sluice.share_group,sluice.claim,text,bigint[])"
-LOOK_AT_LEASE = "sluice._look_at_lease(sluice.share_group,sluice.claim,bigint)"
+LOOK_AT_LEASE = "sluice._look_at_lease(sluice.share_group,sluice.claim,bigint,integer)"
 REDELIVER = "sluice._redeliver(sluice.share_group,sluice.claim,sluice.outcome)"
 # What the checker may call it, and what is changed in which function.
 BUGS = {
@@ -123,7 +123,7 @@ BUGS = {
     ),
     "a lapse that ignores renewals": (
         {"overlap"},
-        (LOOK_AT_LEASE, "elsif v_lease_until > clock_timestamp() then", "elsif false then"),
+        (LOOK_AT_LEASE, "if v_renewal > i_renewal and", "if false and"),
     ),
     "a lapse in silence that counts": (
         {"attempts"},

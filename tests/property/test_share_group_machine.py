@@ -640,7 +640,7 @@ def test_share_groups_do_what_their_model_does(database_18, machine_seed):
 
 LOG_FUNCTIONS = "pgq._create_log_functions(integer)"
 CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
-LEASE = "sluice._look_at_lease(sluice.share_group,sluice.claim,bigint)"
+LEASE = "sluice._look_at_lease(sluice.share_group,sluice.claim,bigint,integer)"
 # What is wrong → the function, what is in it, and what is put there instead.
 PLANTED = {
     "a late commit is skipped": (
@@ -695,15 +695,15 @@ PLANTED = {
     ),
     "a pause is not kept": (
         "sluice._take_redeliveries(sluice.share_group,integer,sluice.claim)",
-        "and r.due_at <= v_now",
+        "and r.due_at <= claim.claimed_at",
         "and true",
     ),
     "what is settled lapses": (LEASE, "e.ev_id <> all (v_settled)", "true"),
-    "a renewal is forgotten": (LEASE, "v_lease_until > clock_timestamp()", "false"),
+    "a renewal is forgotten": (LEASE, "if v_renewal > i_renewal and", "if false and"),
     "the end of a renewal is forgotten": (
         LEASE,
-        "v_redelivery.due_at := v_lease_until;",
-        "return false;",
+        "v_redelivery.attempts := v_renewal;",
+        "return 0;",
     ),
     "what was claimed again is acknowledged": (
         "sluice._unsettled(sluice.share_group,sluice.claim,text,bigint[])",

@@ -55,7 +55,7 @@ begin
     perform sluice._write_turns(v_turns);
 
     for v_look.key, v_look.due_at in
-        select t.key, greatest(t.due_at, clock_timestamp())
+        select t.key, greatest(t.due_at, i_now.claimed_at)
         from unnest(v_turns) as t
         where t.waiting > 0 or t.returned <> '{}'
     loop

@@ -1,5 +1,8 @@
 -- The row of the claim is locked by whoever acknowledges, and here: one of the two comes first, and the other sees what it did.
-create or replace function sluice._look_at_lease(i_group sluice.share_group, i_now sluice.claim, i_claim_id bigint)
+--
+-- A renewal is stamped by the server's clock, which may have been set back since: then it holds the claim from now on, once. i_renewal is the outcome_no of
+-- the renewal whose end was scheduled as this look; that renewal has expired.
+create or replace function sluice._look_at_lease(i_group sluice.share_group, i_now sluice.claim, i_claim_id bigint, i_renewal integer)
 returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -12,7 +15,9 @@ declare
     v_claim sluice.claim;
     v_outcome sluice.outcome;
     v_redelivery sluice.redelivery;
-    v_lease_until timestamptz;
+    v_renewal integer;
+    v_renewed_at timestamptz;
+    v_renewed_for interval;
     v_settled bigint[];
     v_count bigint;
 begin
@@ -27,22 +32,25 @@ begin
         if not found then
             return 0; -- settled long ago, and gone
         end if;
-        v_redelivery.due_at := clock_timestamp() + v_grace;
+        v_redelivery.due_at := i_now.claimed_at + v_grace;
+        v_redelivery.attempts := i_renewal;
         perform sluice._write_redelivery(i_now, v_redelivery);
         return 0;
     end if;
 
     -- A statement after the lock: what was acknowledged before it is seen.
-    select count(*), sum(o.events), coalesce(
-            (array_agg(o.outcome_at + o.delay order by o.outcome_no desc) filter (where o.outcome = 'renew'))[1], v_claim.lease_until
-        )
-    into v_outcome.outcome_no, v_count, v_lease_until
+    select count(*), sum(o.events), max(o.outcome_no) filter (where o.outcome = 'renew'),
+        (array_agg(o.outcome_at order by o.outcome_no desc) filter (where o.outcome = 'renew'))[1],
+        (array_agg(o.delay order by o.outcome_no desc) filter (where o.outcome = 'renew'))[1]
+    into v_outcome.outcome_no, v_count, v_renewal, v_renewed_at, v_renewed_for
     from sluice.outcome as o
     where o.group_id = i_group.group_id and o.claim_id = i_claim_id;
     if v_count >= v_claim.events + v_claim.redeliveries then
         return 0;
-    elsif v_lease_until > clock_timestamp() then
-        v_redelivery.due_at := v_lease_until;
+    end if;
+    v_redelivery.due_at := least(v_renewed_at + i_now.clock_shift, i_now.claimed_at) + v_renewed_for;
+    if v_renewal > i_renewal and v_redelivery.due_at > i_now.claimed_at then
+        v_redelivery.attempts := v_renewal;
         perform sluice._write_redelivery(i_now, v_redelivery);
         return 0;
     end if;
@@ -73,7 +81,7 @@ begin
 end;
 $$;
 
-comment on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint) is
+comment on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint, integer) is
     'Let a claim lapse whose lease has ended, unless it is settled, renewed or being acknowledged; returns how many of its events come again or are dead.';
-revoke execute on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint) from public;
-grant execute on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint) to pgq_admin, sluice_admin;
+revoke execute on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint, integer) from public;
+grant execute on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint, integer) to pgq_admin, sluice_admin;

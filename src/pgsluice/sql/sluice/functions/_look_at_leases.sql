@@ -1,5 +1,5 @@
 -- Each lease is looked at once when it has ended, in the order of their ends. Nearly all are settled by then. A claim is made with the group's
--- lock and a lease that ends in the future, so none ever ends behind the last one looked at. If the clock went back, it goes on from there.
+-- lock and a lease that ends in the future, so none ever ends behind the last one looked at: group time never decreases (sluice._next_claim).
 create or replace function sluice._look_at_leases(i_group sluice.share_group, inout claim sluice.claim, out is_news boolean, out is_busy boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -11,14 +11,11 @@ declare
     -- A call; the next one goes on.
     v_leases_max constant integer := 1000;
     v_events_max constant integer := 5000;
-    v_now timestamptz := clock_timestamp();
     v_lease record;
     v_leases integer := 0;
     v_events integer := 0;
 begin
     is_news := false;
-    -- To look at a lease twice does no harm.
-    claim.lapsed_until := least(claim.lapsed_until, v_now);
     for v_lease in
         select c.claim_id, c.lease_until,
             c.events + c.redeliveries > (
@@ -29,12 +26,12 @@ begin
         from sluice.claim as c
         where c.group_id = i_group.group_id
           and (c.lease_until, c.claim_id) > (claim.lapsed_until, claim.lapsed_claim)
-          and c.lease_until <= v_now
+          and c.lease_until <= claim.claimed_at
         order by c.lease_until, c.claim_id
         limit v_leases_max
     loop
         if v_lease.is_open then
-            v_events := v_events + sluice._look_at_lease(i_group, claim, v_lease.claim_id);
+            v_events := v_events + sluice._look_at_lease(i_group, claim, v_lease.claim_id, 0);
             is_news := true;
         end if;
         claim.lapsed_until := v_lease.lease_until;

@@ -53,7 +53,7 @@ begin
         end;
     end if;
     -- There may be more of them: then the next claim goes on.
-    claim.moved_at := case when v_claims < v_claims_max or v_is_found then clock_timestamp() else '-infinity' end;
+    claim.moved_at := case when v_claims < v_claims_max or v_is_found then claim.claimed_at else '-infinity' end;
 
     select s.* into v_subscriber from pgq.subscriber as s where s.sub_key = i_group.sub_key for no key update;
     v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);

@@ -28,7 +28,7 @@ begin
     order by r.due_at, r.redelivery_id
     limit 1;
     if i_is_busy then
-        v_lease_until := greatest(v_lease_until, clock_timestamp() + v_pause);
+        v_lease_until := greatest(v_lease_until, i_claim.claimed_at + v_pause);
     end if;
     return coalesce(least(v_lease_until, v_due_at), 'infinity');
 end;

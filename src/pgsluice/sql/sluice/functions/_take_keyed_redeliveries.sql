@@ -9,7 +9,6 @@ set jit = off
 as $$
 declare
     v_looks_max constant integer := 1000; -- a call; the next one goes on
-    v_now timestamptz;
     v_next sluice.redelivery;
     v_turn sluice.key_turn;
 begin
@@ -17,23 +16,21 @@ begin
     for v_look in 1 .. v_looks_max
     loop
         exit when claim.redeliveries >= i_qty;
-        -- If the clock went back, what was due is due. One at a time: each may add others that are due now.
-        v_now := greatest(clock_timestamp(), claim.upto_due);
+        -- One at a time: each may add others that are due now.
         select r.*
         into v_next
         from sluice.redelivery as r
         where r.group_id = i_group.group_id
           and (r.due_at, r.redelivery_id) > (claim.upto_due, claim.upto_redelivery)
-          and r.due_at <= v_now
+          and r.due_at <= claim.claimed_at
         order by r.due_at, r.redelivery_id
         limit 1;
         exit when not found;
         is_news := true;
         claim.upto_due := v_next.due_at;
         claim.upto_redelivery := v_next.redelivery_id;
-        v_now := greatest(v_now, claim.upto_due);
         if v_next.look_at is not null then
-            perform sluice._look_at_lease(i_group, claim, v_next.look_at);
+            perform sluice._look_at_lease(i_group, claim, v_next.look_at, coalesce(v_next.attempts, 0));
             continue;
         elsif v_next.ev_id is not null and v_next.key is null then
             perform sluice._write_key_events(claim.claim_id, array[v_next]);
@@ -46,7 +43,7 @@ begin
             continue when v_turn.waiting > 0 or v_turn.returned <> '{}';
         end if;
         claim.redeliveries := claim.redeliveries
-            + sluice._take_key(i_group, claim, v_next.key, i_qty - claim.redeliveries, v_now);
+            + sluice._take_key(i_group, claim, v_next.key, i_qty - claim.redeliveries, claim.claimed_at);
     end loop;
 end;
 $$;

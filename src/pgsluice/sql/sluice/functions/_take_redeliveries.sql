@@ -8,8 +8,6 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    -- If the clock went back, what was due is due.
-    v_now timestamptz := greatest(clock_timestamp(), claim.upto_due);
     v_next record;
     v_has_looked boolean := true;
 begin
@@ -18,11 +16,11 @@ begin
     loop
         v_has_looked := false;
         for v_next in
-            select r.due_at, r.redelivery_id, r.look_at
+            select r.due_at, r.redelivery_id, r.look_at, r.attempts
             from sluice.redelivery as r
             where r.group_id = i_group.group_id
               and (r.due_at, r.redelivery_id) > (claim.upto_due, claim.upto_redelivery)
-              and r.due_at <= v_now
+              and r.due_at <= claim.claimed_at
             order by r.due_at, r.redelivery_id
             limit i_qty - claim.redeliveries
         loop
@@ -33,8 +31,7 @@ begin
                 claim.redeliveries := claim.redeliveries + 1;
             else
                 -- It may add redeliveries that are due now: ask again.
-                perform sluice._look_at_lease(i_group, claim, v_next.look_at);
-                v_now := greatest(clock_timestamp(), claim.upto_due);
+                perform sluice._look_at_lease(i_group, claim, v_next.look_at, coalesce(v_next.attempts, 0));
                 v_has_looked := true;
                 exit;
             end if;

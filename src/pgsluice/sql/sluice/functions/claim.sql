@@ -20,6 +20,7 @@ declare
     v_step record;
     v_events pgq.event_template[];
     v_is_news boolean := false;
+    v_now timestamptz;
     v_is_busy boolean;
     v_is_last boolean := false;
     v_left integer;
@@ -79,8 +80,14 @@ begin
     -- May the group have anything to move past? Not if nothing is open, and until a tick comes.
     v_is_settled := v_claim.events + v_claim.redeliveries = 0 and v_claim.open_claim = v_claim.claim_id;
     v_upto_tick := v_claim.upto_tick;
-    -- Never a number again that a consumer may have, not even of a claim that a crash or a rollback undid: it would settle another one's events.
-    v_claim.claim_id := greatest(v_claim.claim_id + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
+    -- The group clock and the number of the claim: see sluice._next_claim.
+    v_now := clock_timestamp();
+    if v_now + v_claim.clock_shift < v_claim.claimed_at then
+        v_claim.clock_shift := make_interval(secs => (extract(epoch from v_claim.claimed_at - v_now) + 1)::double precision);
+        v_is_news := true; -- store the shift, or group time would stand still
+    end if;
+    v_claim.claimed_at := v_now + v_claim.clock_shift;
+    v_claim.claim_id := greatest(v_claim.claim_id + 1, (extract(epoch from v_claim.claimed_at) * 1000000)::bigint);
     v_claim.lease_until := null;
     v_claim.from_ev_id := v_claim.upto_ev_id;
     v_claim.events := 0;
@@ -102,9 +109,9 @@ begin
     then
         v_step := sluice._read_mail(v_group, v_claim);
         v_claim := v_step.claim;
-        v_is_news := v_step.is_news;
+        v_is_news := v_is_news or v_step.is_news;
     end if;
-    if v_is_news or clock_timestamp() >= v_claim.look_at then
+    if v_is_news or v_claim.claimed_at >= v_claim.look_at then
         v_step := sluice._look_at_leases(v_group, v_claim);
         v_is_busy := v_step.is_busy;
         v_is_news := v_is_news or v_step.is_news or v_is_busy; -- so that nobody looks at as many again
@@ -149,7 +156,8 @@ begin
     if v_claim.events + v_claim.redeliveries < qty then
         perform pgq._admit_due(); -- of delayed events. They are the next claim's
     end if;
-    v_claim.claimed_at := clock_timestamp();
+    -- The lease starts at the end of the claim.
+    v_claim.claimed_at := greatest(v_claim.claimed_at, clock_timestamp() + v_claim.clock_shift);
     if v_claim.claimed_at not between v_claim.moved_at and v_claim.moved_at + interval '1 second'
         and not (v_is_settled and v_claim.events + v_claim.redeliveries = 0 and v_claim.upto_tick = v_upto_tick)
     then
@@ -171,14 +179,14 @@ begin
 
     if v_group.key is not null then
         return query
-            select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, e.attempts + 1, e.deliveries + 1, e.redriven, v_claim.lease_until,
+            select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, e.attempts + 1, e.deliveries + 1, e.redriven, v_claim.lease_until - v_claim.clock_shift,
                 e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
             from sluice._claimed_events(v_group, v_claim, null) as e;
         return;
     end if;
     if v_claim.redeliveries > 0 then
         return query
-            select v_claim.claim_id, r.ev_id, r.ev_time, r.ev_txid, r.attempts + 1, r.deliveries + 1, r.redriven, v_claim.lease_until,
+            select v_claim.claim_id, r.ev_id, r.ev_time, r.ev_txid, r.attempts + 1, r.deliveries + 1, r.redriven, v_claim.lease_until - v_claim.clock_shift,
                 r.ev_type, r.ev_data, r.ev_extra1, r.ev_extra2, r.ev_extra3, r.ev_extra4
             from sluice.redelivery as r
             where r.group_id = v_claim.group_id
@@ -188,7 +196,7 @@ begin
             order by r.due_at, r.redelivery_id;
     end if;
     return query
-        select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, 1, 1, coalesce(e.ev_retry, 0), v_claim.lease_until,
+        select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, 1, 1, coalesce(e.ev_retry, 0), v_claim.lease_until - v_claim.clock_shift,
             e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
         from unnest(v_events) as e;
 end;

@@ -72,7 +72,7 @@ begin
         v_tick.tick_id, v_tick.tick_snapshot, v_tick.tick_event_seq, v_tick.tick_id, v_tick.tick_snapshot, v_tick.tick_event_seq,
         9223372036854775807, 9223372036854775807, 0,
         '-infinity', 0, '-infinity', 0, 0,
-        pgq._others_snapshot(), '-infinity', 0, 'infinity', 1, clock_timestamp()
+        pgq._others_snapshot(), '-infinity', 0, 'infinity', 1, clock_timestamp(), '0'
     )::sluice.claim);
     return true;
 end;

@@ -13,17 +13,18 @@ set jit = off
 as $$
 declare
     v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_shift interval := (sluice._last_claim(v_group.group_id)).clock_shift;
 begin
     return query
         select t.key, t.since, 'claimed', t.waiting + cardinality(t.returned), t.claim_id, null::bigint, null::timestamptz
         from sluice._waiting_turns(v_group.group_id) as t
         where t.claim_id is not null
         union all
-        select t.key, t.since, 'retrying', t.waiting + cardinality(t.returned) - 1, null, w.ev_id, t.due_at
+        select t.key, t.since, 'retrying', t.waiting + cardinality(t.returned) - 1, null, w.ev_id, t.due_at - v_shift
         from sluice._waiting_turns(v_group.group_id) as t
         join sluice.key_waiting as w
             on w.group_id = t.group_id and w.key = t.key and w.is_returned and w.waiting_id = t.returned[1]
-        where t.claim_id is null and t.due_at > clock_timestamp()
+        where t.claim_id is null and t.due_at - v_shift > clock_timestamp()
         union all
         select d.ev_key, min(d.dead_at), 'parked', count(*) - 1, null, (array_agg(d.ev_id order by d.ev_place))[1], null
         from sluice.dead_event as d

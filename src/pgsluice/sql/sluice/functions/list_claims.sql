@@ -12,21 +12,20 @@ set jit = off
 as $$
 declare
     v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_last sluice.claim := sluice._last_claim(v_group.group_id);
 begin
     return query
-        select c.claim_id, c.claimed_at, coalesce(o.renewed_until, c.lease_until), c.events + c.redeliveries, o.settled, o.renewals
+        select c.claim_id, c.claimed_at - v_last.clock_shift, coalesce(o.renewed_until, c.lease_until - v_last.clock_shift), c.events + c.redeliveries, o.settled, o.renewals
         from sluice.claim as c
         cross join lateral (
             select coalesce(sum(o.events), 0)::integer as settled,
                 (count(*) filter (where o.outcome = 'renew'))::integer as renewals,
-                (array_agg(o.outcome_at + o.delay order by o.outcome_no desc) filter (where o.outcome = 'renew'))[1] as renewed_until
+                (array_agg(least(o.outcome_at, clock_timestamp()) + o.delay order by o.outcome_no desc) filter (where o.outcome = 'renew'))[1] as renewed_until
             from sluice.outcome as o
             where o.group_id = c.group_id and o.claim_id = c.claim_id
         ) as o
         where c.group_id = v_group.group_id
-          and c.claim_id >= (
-              select newest.open_claim from sluice.claim as newest where newest.group_id = v_group.group_id order by newest.claim_id desc limit 1
-          )
+          and c.claim_id >= v_last.open_claim
           and c.events + c.redeliveries > o.settled
         order by c.claim_id;
 end;

@@ -68,7 +68,7 @@ begin
         continue when not found; -- dropped or given up just now
 
         v_claim := sluice._next_claim(v_last);
-        v_is_news := false;
+        v_is_news := v_claim.clock_shift <> v_last.clock_shift; -- store the shift, or group time would stand still
         reason := null;
         v_step := sluice._read_mail(v_group, v_claim);
         v_claim := v_step.claim;
@@ -77,7 +77,7 @@ begin
             action := 'mail read';
             return next;
         end if;
-        if v_is_news or clock_timestamp() >= v_claim.look_at then
+        if v_is_news or v_claim.claimed_at >= v_claim.look_at then
             v_step := sluice._look_at_leases(v_group, v_claim);
             v_claim := v_step.claim;
             v_claim.look_at := sluice._next_look(v_claim, v_step.is_busy);

@@ -2,6 +2,8 @@
  * What time brings to a share group: events that come again, leases that end, delayed events of the log. What was acknowledged since the last
  * claim is read by the next one; as long as some of it is unread, the answer is now.
  *
+ * When the server's clock has stepped back since the last claim, the result is now: the next claim adjusts the group clock (sluice._next_claim).
+ *
  * Where many leases or delayed events come before the one in question, the answer is a time by which to ask again.
  */
 create or replace function sluice.next_group_due(queue_name text, group_name text, after timestamptz default null)
@@ -32,7 +34,7 @@ begin
       and o.outcome_txid >= pg_snapshot_xmin(v_claim.mail_snapshot)
       and not pg_visible_in_snapshot(o.outcome_txid, v_claim.mail_snapshot)
     limit 1;
-    if found then
+    if found or clock_timestamp() + v_claim.clock_shift < v_claim.claimed_at then
         return clock_timestamp();
     end if;
 
@@ -41,7 +43,7 @@ begin
     from sluice.redelivery as r
     where r.group_id = v_group.group_id
       and (r.due_at, r.redelivery_id) > (v_claim.upto_due, v_claim.upto_redelivery)
-      and r.due_at > v_after
+      and r.due_at > v_after + v_claim.clock_shift
     order by r.due_at, r.redelivery_id
     limit 1;
 
@@ -55,7 +57,7 @@ begin
         from sluice.claim as c
         where c.group_id = v_group.group_id
           and (c.lease_until, c.claim_id) > (v_claim.lapsed_until, v_claim.lapsed_claim)
-          and c.lease_until > v_after
+          and c.lease_until > v_after + v_claim.clock_shift
         order by c.lease_until, c.claim_id
         limit v_looks_max
     loop
@@ -79,7 +81,7 @@ begin
         order by d.ev_retry_after, d.entry_id
         limit v_looks_max
     ) as e;
-    return least(v_again, v_lease_until, v_delayed);
+    return least(v_again - v_claim.clock_shift, v_lease_until - v_claim.clock_shift, v_delayed);
 end;
 $$;
 

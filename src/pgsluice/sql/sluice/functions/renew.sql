@@ -11,7 +11,8 @@ declare
     v_claim sluice.claim;
     v_outcome sluice.outcome;
     v_events bigint;
-    v_until timestamptz;
+    v_now constant timestamptz := clock_timestamp();
+    v_left interval;
 begin
     if lease <= '0' or lease > '100 years' then
         raise exception using
@@ -21,8 +22,12 @@ begin
     end if;
     v_claim := sluice._hold_claim(v_group, claim_id);
     -- A statement after the lock.
-    select coalesce(max(o.outcome_no), 0) + 1, coalesce(sum(o.events), 0), greatest(v_claim.lease_until, max(o.outcome_at + o.delay) filter (where o.outcome = 'renew'))
-    into v_outcome.outcome_no, v_events, v_until
+    -- At most the whole lease is left: the server's clock may have been set back since.
+    select coalesce(max(o.outcome_no), 0) + 1, coalesce(sum(o.events), 0), greatest(
+            least(v_claim.lease_until - v_claim.clock_shift - v_now, v_claim.lease_until - v_claim.claimed_at),
+            max(least(o.outcome_at + o.delay - v_now, o.delay)) filter (where o.outcome = 'renew')
+        )
+    into v_outcome.outcome_no, v_events, v_left
     from sluice.outcome as o
     where o.group_id = v_group.group_id and o.claim_id = renew.claim_id;
     if v_events >= v_claim.events + v_claim.redeliveries then
@@ -33,7 +38,7 @@ begin
     v_outcome.outcome := 'renew';
     v_outcome.events := 0;
     -- Never shorter than it is: when it ends is looked at then.
-    v_outcome.delay := greatest(coalesce(lease, v_group.lease), v_until - clock_timestamp());
+    v_outcome.delay := greatest(coalesce(lease, v_group.lease), v_left);
     v_outcome.is_mail := false;
     return sluice._write_outcome(v_outcome) + v_outcome.delay;
 end;

@@ -58,12 +58,11 @@ begin
     v_turn.due_at := '-infinity';
     perform sluice._write_turns(array[v_turn]);
     if v_turn.claim_id is null then
-        v_claim := sluice._last_claim(v_group.group_id);
+        v_claim := sluice._next_claim(sluice._last_claim(v_group.group_id));
         v_look.key := key;
-        v_look.due_at := clock_timestamp();
+        v_look.due_at := v_claim.claimed_at;
         perform sluice._write_redelivery(v_claim, v_look);
         -- So that the next claim looks.
-        v_claim := sluice._next_claim(v_claim);
         v_claim.look_at := v_look.due_at;
         perform sluice._write_claim(v_claim);
     end if;
