@@ -54,14 +54,14 @@ begin
                 v_pause := case sqlstate when '55P03' then interval '1 second' else interval '10 seconds' end;
                 return next;
                 update sluice.schedule as s
-                set next_slot = _fire_schedule.slot, due_at = i_now + v_pause, error = _fire_schedule.error,
+                set next_slot = _fire_schedule.slot, due_at = i_now + v_pause, looked_at = i_now, error = _fire_schedule.error,
                     last_slot = i_schedule.last_slot, last_fired_at = i_schedule.last_fired_at
                 where s.name = i_schedule.name;
                 return;
         end;
     end loop;
     update sluice.schedule as s
-    set next_slot = v_next, due_at = sluice._slot_due_at(i_schedule, v_next), error = null,
+    set next_slot = v_next, due_at = sluice._slot_due_at(i_schedule, v_next), looked_at = i_now, error = null,
         last_slot = i_schedule.last_slot, last_fired_at = i_schedule.last_fired_at
     where s.name = i_schedule.name;
 end;

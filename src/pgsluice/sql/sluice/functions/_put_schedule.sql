@@ -42,6 +42,7 @@ begin
     i_new.last_slot := v_old.last_slot;
     i_new.last_fired_at := v_old.last_fired_at;
     i_new.error := v_old.error;
+    i_new.looked_at := v_old.looked_at;
     -- A month is equal to thirty days, and is refused below.
     if i_new is not distinct from v_old and not v_has_months then
         return false;
@@ -54,6 +55,7 @@ begin
         i_new.next_slot := case when i_new.paused_at is null then sluice._slot_after(i_new, v_now) end;
     end if;
     i_new.due_at := sluice._slot_due_at(i_new, i_new.next_slot);
+    i_new.looked_at := v_now;
     i_new.error := null;
     if v_old.name is null then
         insert into sluice.schedule select i_new.*;
@@ -64,7 +66,7 @@ begin
             cron = i_new.cron, every = i_new.every, time_zone = i_new.time_zone,
             catch_up = i_new.catch_up, catch_up_within = i_new.catch_up_within, jitter = i_new.jitter,
             starts_at = i_new.starts_at, ends_at = i_new.ends_at, declared_by = i_new.declared_by,
-            next_slot = i_new.next_slot, due_at = i_new.due_at, error = i_new.error
+            next_slot = i_new.next_slot, due_at = i_new.due_at, looked_at = i_new.looked_at, error = i_new.error
         where s.name = i_new.name;
     end if;
     return true;

@@ -8,6 +8,7 @@ begin
     perform sluice._require_schedule(name);
     update sluice.schedule as s
     set paused_at = null,
+        looked_at = clock_timestamp(),
         (next_slot, due_at) = (
             select n.slot, sluice._slot_due_at(s, n.slot)
             from sluice._slot_after(s, clock_timestamp()) as n (slot)
