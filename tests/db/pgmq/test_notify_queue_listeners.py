@@ -187,3 +187,17 @@ def test_the_trigger_that_pgmq_makes_works_too(connection, listener):
 def test_it_is_a_trigger_and_nothing_else(connection, queue):
     with pytest.raises(psycopg.errors.FeatureNotSupported):
         connection.execute("select pgmq.notify_queue_listeners()")
+
+
+def test_a_trigger_sets_no_sequence_that_its_argument_names(connection):
+    """It runs with its owner's rights: a planted trigger would set the numbers of a log or of a queue."""
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("create table public.bait (n integer); create table pgmq.bait (n integer)")
+    for table in ("public.bait", "pgmq.bait"):
+        connection.execute(
+            f"""create trigger planted after insert on {table} for each statement
+            execute function pgmq.notify_queue_listeners('orders', 'pgq.event_1_id_seq')"""
+        )
+        connection.execute(f"insert into {table} values (1)")
+
+    assert value(connection, "select pgq.insert_event('changes', 't', 'd')") == 1

@@ -130,3 +130,18 @@ def test_bad_calls_fail_at_once_and_claim_nothing(connection, three, call, sqlst
 
     assert caught.value.sqlstate == sqlstate
     assert value(connection, "select sum(read_ct) from pgmq.q_orders") == 0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "read_with_poll",
+        "read_grouped_with_poll",
+        "read_grouped_rr_with_poll",
+        "read_grouped_head_with_poll",
+    ],
+)
+def test_null_is_the_default_so_a_call_returns(connection, queue, function):
+    connection.execute("set statement_timeout = '60s'")
+
+    assert ids(connection, f"pgmq.{function}('orders', 30, 5, null, null)") == []

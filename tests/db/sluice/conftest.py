@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import psycopg
 import pytest
 
@@ -131,3 +133,30 @@ def dead(connection: psycopg.Connection) -> psycopg.Connection:
         {"claim": claim},
     )
     return connection
+
+
+ROLES = {
+    "importer": ("sluice_writer", "sluice_reader"),
+    "stranger": ("sluice_writer", "sluice_reader"),
+    "administrator": ("sluice_admin",),
+}
+
+
+@pytest.fixture
+def acting(database, connection):
+    """A context in which a session acts as one of the roles; each test has roles of its own."""
+    names = {name: f"{name}_{database.name}" for name in ROLES}
+    for name, memberships in ROLES.items():
+        connection.execute(
+            f'create role "{names[name]}" login in role {", ".join(memberships)}'.encode()
+        )
+
+    @contextmanager
+    def act(name):
+        with database.connect(user=names[name]) as session:
+            yield session
+
+    act.names = names
+    yield act
+    for name in names.values():
+        connection.execute(f'drop owned by "{name}"; drop role "{name}"'.encode())

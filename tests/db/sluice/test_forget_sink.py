@@ -12,7 +12,8 @@ def test_a_forgotten_sink_begins_anew(connection):
     assert value(connection, "select sluice.sink_commit('copier', 0)") is True
 
 
-def test_only_administrators_may(as_member):
-    assert as_member("sluice_admin", "select sluice.forget_sink('s')") == [(False,)]
+def test_only_who_administers_or_writes_sinks_may(as_member):
+    for member_of in ("sluice_admin", "sluice_writer", "pgq_writer"):
+        assert as_member(member_of, "select sluice.forget_sink('s')") == [(False,)]
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        as_member("sluice_writer", "select sluice.forget_sink('s')")
+        as_member("sluice_reader", "select sluice.forget_sink('s')")

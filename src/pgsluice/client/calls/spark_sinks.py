@@ -40,6 +40,11 @@ def forget_sink(sink_id: str) -> Call[bool]:
     return Call("select sluice.forget_sink(%s::text)", (sink_id,), scalar)
 
 
+def set_sink_owner(sink_id: str, owner: str) -> Call[bool]:
+    """Hand a sink over to another role."""
+    return Call("select sluice.set_sink_owner(%s::text, %s::name)", (sink_id, owner), scalar)
+
+
 def create_stage(sink_id: str, version: int, columns: Sequence[str]) -> Call[int]:
     """Make a table for rows of a sink; its number."""
     return Call(

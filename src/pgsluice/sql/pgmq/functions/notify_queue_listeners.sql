@@ -14,7 +14,14 @@ as $$
 declare
     -- From pgmq.enable_notify_insert. A trigger that PGMQ made gives no arguments.
     v_queue_name text := coalesce(tg_argv[0], substr(tg_table_name, 3));
-    v_sequence regclass := to_regclass(tg_argv[1]);
+    -- That of the table, as pgmq._notify_sequence names it. The second argument, where it is given, is not followed: a role that may
+    -- create triggers would set any sequence of this function's owner.
+    v_sequence regclass := case
+        when tg_table_schema = 'pgmq' and octet_length(tg_table_name) > 63 - octet_length('_NOTIFY')
+            then to_regclass(format('pgmq.%I', 'q_' || md5(tg_table_name) || '_NOTIFY'))
+        when tg_table_schema = 'pgmq'
+            then to_regclass(format('pgmq.%I', tg_table_name || '_NOTIFY'))
+    end;
     -- The lowest bits of a claim are those of the transaction's id, the others milliseconds since 1970.
     v_xid_bits constant integer := 20;
     v_xid_mask constant bigint := (1::bigint << v_xid_bits) - 1;

@@ -7,13 +7,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Null waits until something comes.
-    v_deadline timestamptz := clock_timestamp() + make_interval(secs => max_poll_seconds);
-    v_pause interval := make_interval(secs => greatest(poll_interval_ms, 1) / 1000.0);
+    -- Null means the default, so every call returns.
+    v_deadline timestamptz := clock_timestamp() + make_interval(secs => coalesce(max_poll_seconds, 5));
+    v_pause interval := make_interval(secs => greatest(coalesce(poll_interval_ms, 100), 1) / 1000.0);
 begin
     perform pgmq.format_table_name(queue_name, 'q'); -- for its errors, also when nothing is looked at
     -- The deadline comes before the first look, as in PGMQ: with 0 seconds nothing is ever returned.
-    while v_deadline is null or clock_timestamp() < v_deadline
+    while clock_timestamp() < v_deadline
     loop
         return query select * from pgmq.read_grouped_head(queue_name, vt, qty);
         exit when found;

@@ -1,10 +1,13 @@
 -- A second transaction with the same key waits here for the end of the first: so of two that handle the same thing at once, one does,
 -- and the other learns whether it did.
 --
+-- Security definer: a key that another role recorded is an error and not "done", so nobody else's work can be left out by it.
+--
 -- Writes: sluice.inbox.
 create or replace function sluice.once(handler text, key text, keep interval default '7 days')
 returns boolean
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -13,6 +16,7 @@ declare
     v_now timestamptz := clock_timestamp();
     v_name text;
     v_bytes integer;
+    v_recorded_by regrole;
 begin
     if handler is null or key is null or keep is null then
         raise exception using
@@ -37,12 +41,17 @@ begin
             hint = 'give an interval like 7 days, longer than a message may be on its way';
     end if;
 
-    insert into sluice.inbox as i (handler, key, expires_at)
-    values (once.handler, once.key, v_now + keep)
+    insert into sluice.inbox as i (handler, key, expires_at, recorded_by)
+    values (once.handler, once.key, v_now + keep, sluice._caller_id())
     -- Its time is over, and maintenance has not been there yet.
-    on conflict on constraint inbox_pkey do update set expires_at = excluded.expires_at
+    on conflict on constraint inbox_pkey do update set expires_at = excluded.expires_at, recorded_by = excluded.recorded_by
     where i.expires_at <= v_now;
-    return found;
+    if found then
+        return true;
+    end if;
+    select i.recorded_by into v_recorded_by from sluice.inbox as i where i.handler = once.handler and i.key = once.key;
+    perform sluice._require_sender(v_recorded_by, format('key %L of handler %L', once.key, once.handler));
+    return false;
 end;
 $$;
 

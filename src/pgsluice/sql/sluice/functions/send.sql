@@ -1,7 +1,7 @@
 -- As send_batch.sql does it, and for the reasons given there, in fewer steps.
 --
--- Calls: pgmq.send, sluice._deduplication, sluice._validate_deduplication_keys. Writes: the queue's table,
--- sluice.deduplication_key.
+-- Calls: pgmq.send, sluice._deduplication, sluice._validate_deduplication_keys, sluice._take_deduplication_key,
+-- sluice._note_deduplication_id. Writes: the queue's table.
 create or replace function sluice.send(
     queue_name text, msg jsonb, deduplication_key text, headers jsonb, delay timestamptz
 )
@@ -14,6 +14,7 @@ as $$
 declare
     v_now timestamptz := clock_timestamp();
     v_space record;
+    v_key record;
     v_msg_id bigint;
 begin
     perform sluice._validate_deduplication_keys(array[msg], array[deduplication_key]);
@@ -22,39 +23,14 @@ begin
         return pgmq.send(queue_name, msg, headers, delay);
     end if;
 
-    select k.msg_id
-    into v_msg_id
-    from sluice.deduplication_key as k
-    where k.key = deduplication_key
-      and k.incarnation = v_space.incarnation
-      and k.is_unlogged = v_space.is_unlogged
-      and k.expires_at > v_now;
-    if found then
-        return v_msg_id;
+    v_key := sluice._take_deduplication_key(
+        v_space.incarnation, v_space.is_unlogged, deduplication_key, v_now, v_now + v_space.deduplication_window
+    );
+    if not v_key.is_taken then
+        return v_key.msg_id;
     end if;
-
-    insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, expires_at)
-    values (v_space.is_unlogged, v_space.incarnation, deduplication_key, v_now + v_space.deduplication_window)
-    on conflict (key, incarnation, is_unlogged) do update
-    set msg_id = null, expires_at = excluded.expires_at
-    where k.expires_at <= v_now;
-    if found then
-        v_msg_id := pgmq.send(queue_name, msg, headers, delay);
-        update sluice.deduplication_key as k
-        set msg_id = v_msg_id
-        where k.key = deduplication_key
-          and k.incarnation = v_space.incarnation
-          and k.is_unlogged = v_space.is_unlogged;
-        return v_msg_id;
-    end if;
-
-    -- Somebody else has committed it since; the row is locked and stays.
-    select k.msg_id
-    into v_msg_id
-    from sluice.deduplication_key as k
-    where k.key = deduplication_key
-      and k.incarnation = v_space.incarnation
-      and k.is_unlogged = v_space.is_unlogged;
+    v_msg_id := pgmq.send(queue_name, msg, headers, delay);
+    perform sluice._note_deduplication_id(v_space.incarnation, v_space.is_unlogged, deduplication_key, v_msg_id);
     return v_msg_id;
 end;
 $$;

@@ -12,14 +12,11 @@
  * The time is that of the call, before any wait: a sender who began within the window is within it, however long the
  * first transaction took.
  *
- * The table of the keys is reached by its index in whatever state its statistics are: in subqueries of one row, and on
- * conflict. Joined, a plan made while it was small would read the whole of it at each call.
- *
  * A key outlives its message: deleted, archived or purged, it is not sent again within the window. It does not outlive
  * its queue (dropped, or emptied by the crash that an unlogged queue does not survive).
  *
- * Calls: pgmq.send_batch, pgmq._validate_batch_params, sluice._deduplication. Writes: the queue's table,
- * sluice.deduplication_key.
+ * Calls: pgmq.send_batch, pgmq._validate_batch_params, sluice._deduplication, sluice._take_deduplication_keys,
+ * sluice._note_deduplication_ids. Writes: the queue's table.
  */
 create or replace function sluice.send_batch(
     queue_name text, msgs jsonb[], deduplication_keys text[], headers jsonb[], delay timestamptz
@@ -33,9 +30,7 @@ as $$
 declare
     v_now timestamptz := clock_timestamp();
     v_space record;
-    v_known_keys text[];
-    v_known_ids bigint[];
-    v_taken_keys text[];
+    v_keys record;
     v_positions bigint[];
     v_sent_msgs jsonb[];
     v_sent_headers jsonb[];
@@ -46,37 +41,9 @@ begin
     perform sluice._validate_deduplication_keys(msgs, deduplication_keys);
     v_space := sluice._deduplication(queue_name);
 
-    select array_agg(asked.key), array_agg(asked.msg_id)
-    into v_known_keys, v_known_ids
-    from (
-        select a.key, (
-            select k.msg_id
-            from sluice.deduplication_key as k
-            where k.key = a.key
-              and k.incarnation = v_space.incarnation
-              and k.is_unlogged = v_space.is_unlogged
-              and k.expires_at > v_now
-        ) as msg_id
-        from (select distinct d.key from unnest(deduplication_keys) as d (key)) as a
-    ) as asked
-    where asked.msg_id is not null;
-
-    -- On a conflict the row is locked even where it stays as it is: nobody can remove it before it is read below.
-    with taken as (
-        insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, expires_at)
-        select v_space.is_unlogged, v_space.incarnation, wanted.key, v_now + v_space.deduplication_window
-        from (
-            select asked.key from unnest(deduplication_keys) as asked (key) where asked.key is not null
-            except
-            select known.key from unnest(v_known_keys) as known (key)
-        ) as wanted
-        order by wanted.key collate "C"
-        on conflict (key, incarnation, is_unlogged) do update
-        set msg_id = null, expires_at = excluded.expires_at
-        where k.expires_at <= v_now
-        returning k.key
-    )
-    select array_agg(taken.key) into v_taken_keys from taken;
+    v_keys := sluice._take_deduplication_keys(
+        v_space.incarnation, v_space.is_unlogged, deduplication_keys, v_now, v_now + v_space.deduplication_window
+    );
 
     -- What has no key is always sent; of several with one key, the first.
     select array_agg(item.position order by item.position), array_agg(item.msg order by item.position),
@@ -86,32 +53,23 @@ begin
         select a.*, row_number() over (partition by a.key order by a.position) as nth
         from unnest(msgs, headers, deduplication_keys) with ordinality as a (msg, header, key, position)
     ) as item
-    left join unnest(v_taken_keys) as taken (key) on taken.key = item.key
+    left join unnest(v_keys.taken_keys) as taken (key) on taken.key = item.key
     where item.key is null
        or (taken.key is not null and item.nth = 1);
 
     if v_positions is not null then
         v_sent_ids := array(select pgmq.send_batch(queue_name, v_sent_msgs, v_sent_headers, delay));
-        insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, msg_id, expires_at)
-        select v_space.is_unlogged, v_space.incarnation, sent.key, sent.msg_id, v_now + v_space.deduplication_window
-        from unnest(v_sent_keys, v_sent_ids) as sent (key, msg_id)
-        where sent.key is not null
-        on conflict (key, incarnation, is_unlogged) do update set msg_id = excluded.msg_id;
+        perform sluice._note_deduplication_ids(
+            v_space.incarnation, v_space.is_unlogged, v_sent_keys, v_sent_ids, v_now + v_space.deduplication_window
+        );
     end if;
 
     return query
-        select coalesce(
-            known.msg_id, sent.msg_id, (
-                select k.msg_id
-                from sluice.deduplication_key as k
-                where k.key = asked.key
-                  and k.incarnation = v_space.incarnation
-                  and k.is_unlogged = v_space.is_unlogged
-            )
-        )
+        select coalesce(known.msg_id, sent.msg_id, first_sent.msg_id)
         from unnest(deduplication_keys) with ordinality as asked (key, position)
-        left join unnest(v_known_keys, v_known_ids) as known (key, msg_id) on known.key = asked.key
+        left join unnest(v_keys.known_keys, v_keys.known_ids) as known (key, msg_id) on known.key = asked.key
         left join unnest(v_positions, v_sent_ids) as sent (position, msg_id) on sent.position = asked.position
+        left join unnest(v_sent_keys, v_sent_ids) as first_sent (key, msg_id) on first_sent.key = asked.key
         order by asked.position;
 end;
 $$;

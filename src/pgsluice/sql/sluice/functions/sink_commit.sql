@@ -1,7 +1,8 @@
 -- A second transaction with the same sink waits here for the end of the first, and then learns whether it committed. One that was
 -- thought dead and comes late finds its version there, or a later one, and adds nothing.
 --
--- Security definer: the ledger says what is true for all, and nobody may set it back.
+-- Security definer: the ledger says what is true for all, and nobody may set it back. A sink belongs to the role that first commits
+-- to it: a version of another writer would make the owner's next one look committed.
 create or replace function sluice.sink_commit(
     sink_id text, version bigint, detail jsonb default null, keep interval default null
 )
@@ -10,18 +11,27 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_caller constant regrole := sluice._caller_id();
 begin
     perform sluice._require_sink(sink_id, version);
     perform pgq._commit_durably();
-    insert into sluice.sink_commit as c (sink_id, version, detail, committed_at, expires_at)
-    values (sink_commit.sink_id, sink_commit.version, sink_commit.detail, now(), now() + keep)
+    insert into sluice.sink_commit as c (sink_id, version, detail, committed_at, expires_at, owned_by)
+    values (sink_commit.sink_id, sink_commit.version, sink_commit.detail, now(), now() + keep, v_caller)
     on conflict on constraint sink_commit_pkey do update
     set version = excluded.version,
         detail = excluded.detail,
         committed_at = excluded.committed_at,
-        expires_at = excluded.expires_at
-    where c.version < excluded.version;
-    return found;
+        expires_at = excluded.expires_at,
+        owned_by = case
+            when exists (select from pg_roles as r where r.oid = c.owned_by) then c.owned_by else excluded.owned_by
+        end
+    where c.version < excluded.version and sluice._owns_sink(c.owned_by);
+    if found then
+        return true;
+    end if;
+    perform sluice._require_sink_owner(sink_id, false);
+    return false;
 end;
 $$;
 

@@ -1,0 +1,28 @@
+-- Only keys that the caller has taken and not sent yet: an id that is noted stays.
+--
+-- Writes: sluice.deduplication_key.
+create or replace function sluice._note_deduplication_ids(
+    i_incarnation bigint, i_is_unlogged boolean, i_keys text[], i_msg_ids bigint[], i_expires_at timestamptz
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- On conflict, as every row is there: a join could read the whole table.
+    insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, msg_id, expires_at, sent_by)
+    select i_is_unlogged, i_incarnation, sent.key, sent.msg_id, i_expires_at, sender.id
+    from unnest(i_keys, i_msg_ids) as sent (key, msg_id)
+    cross join (select sluice._caller_id()) as sender (id)
+    where sent.key is not null
+    on conflict (key, incarnation, is_unlogged) do update
+    set msg_id = excluded.msg_id
+    where k.msg_id is null and k.sent_by = excluded.sent_by;
+end;
+$$;
+
+comment on function sluice._note_deduplication_ids(bigint, boolean, text[], bigint[], timestamptz) is
+    'Note the msg_ids of keys that the caller took with sluice._take_deduplication_keys.';
+revoke execute on function sluice._note_deduplication_ids(bigint, boolean, text[], bigint[], timestamptz) from public;
+grant execute on function sluice._note_deduplication_ids(bigint, boolean, text[], bigint[], timestamptz) to sluice_admin, sluice_writer;

@@ -1,0 +1,35 @@
+-- Inside the schemas' owner's functions current_user is that owner, whose members administer everything, also where the server has
+-- no role sluice_admin.
+create or replace function sluice._require_sink_owner(sink_id text, allow_admin boolean)
+returns void
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_caller constant regrole := sluice._caller_id();
+    v_owner regrole;
+begin
+    select c.owned_by into v_owner from sluice.sink_commit as c where c.sink_id = _require_sink_owner.sink_id;
+    if sluice._owns_sink(v_owner)
+        or allow_admin and (
+            pg_has_role(v_caller, current_user, 'member')
+            or exists (select from pg_roles as r where r.rolname = 'sluice_admin' and pg_has_role(v_caller, r.oid, 'member'))
+        )
+    then
+        return;
+    end if;
+    raise exception using
+        errcode = 'insufficient_privilege',
+        message = format('sink %L belongs to role %s, not to %s', sink_id, v_owner, v_caller),
+        hint = format(
+            'use another sink_id; or grant %s to %s; or have %s or a member of sluice_admin call sluice.set_sink_owner(%L, %L)',
+            v_owner, v_caller, v_owner, sink_id, v_caller
+        );
+end;
+$$;
+
+comment on function sluice._require_sink_owner(text, boolean) is
+    'Raise unless the caller may write to a sink; with allow_admin administrators may, too.';
+revoke execute on function sluice._require_sink_owner(text, boolean) from public;
+grant execute on function sluice._require_sink_owner(text, boolean) to sluice_admin;

@@ -1,0 +1,96 @@
+/*
+ * The part of sluice.send and sluice.send_batch that reads and writes the ledger of keys. Security definer: senders have no rights on
+ * the ledger, so that no key stands for a message that was not sent. Calling it without sending concerns the caller's own keys only:
+ * another role that uses one of them gets an error that names the caller.
+ *
+ * The ledger is reached by its index in whatever state its statistics are: in subqueries of one row, and on conflict. Joined, a
+ * plan made while it was small would read the whole of it at each call. The senders turn sequential scans off.
+ *
+ * Writes: sluice.deduplication_key.
+ */
+create or replace function sluice._take_deduplication_keys(
+    i_incarnation bigint, i_is_unlogged boolean, i_keys text[], i_now timestamptz, i_expires_at timestamptz,
+    out known_keys text[], out known_ids bigint[], out taken_keys text[]
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_sender constant regrole := sluice._caller_id();
+    v_wanted text[];
+    v_committed text[];
+    v_found record;
+begin
+    -- Twice: a key that is not known here may be committed by another session before it is taken below.
+    v_wanted := array(select distinct a.key from unnest(i_keys) as a (key) where a.key is not null);
+    for v_found in
+        select a.key, k.msg_id, k.sent_by
+        from unnest(v_wanted) as a (key)
+        cross join lateral (
+            select d.msg_id, d.sent_by
+            from sluice.deduplication_key as d
+            where d.key = a.key
+              and d.incarnation = i_incarnation
+              and d.is_unlogged = i_is_unlogged
+              and d.expires_at > i_now
+            limit 1
+        ) as k
+    loop
+        if v_found.sent_by is distinct from v_sender then
+            perform sluice._require_sender(v_found.sent_by, format('deduplication key %L', v_found.key));
+        end if;
+        known_keys := known_keys || v_found.key;
+        known_ids := known_ids || v_found.msg_id;
+    end loop;
+    if cardinality(known_keys) = cardinality(v_wanted) then
+        return;
+    end if;
+
+    -- On a conflict the row is locked even where it stays as it is: nobody can remove it before it is read below.
+    with taken as (
+        insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, expires_at, sent_by)
+        select i_is_unlogged, i_incarnation, wanted.key, i_expires_at, v_sender
+        from (
+            select asked.key from unnest(v_wanted) as asked (key)
+            except
+            select known.key from unnest(known_keys) as known (key)
+        ) as wanted
+        order by wanted.key collate "C"
+        on conflict (key, incarnation, is_unlogged) do update
+        set msg_id = null, expires_at = excluded.expires_at, sent_by = excluded.sent_by
+        where k.expires_at <= i_now
+        returning k.key
+    )
+    select array_agg(taken.key) into taken_keys from taken;
+
+    if coalesce(cardinality(known_keys), 0) + coalesce(cardinality(taken_keys), 0) < cardinality(v_wanted) then
+        v_committed := array(
+            select asked.key from unnest(v_wanted) as asked (key)
+            except
+            select seen.key from unnest(known_keys || taken_keys) as seen (key)
+        );
+        for v_found in
+            select a.key, k.msg_id, k.sent_by
+            from unnest(v_committed) as a (key)
+            cross join lateral (
+                select d.msg_id, d.sent_by
+                from sluice.deduplication_key as d
+                where d.key = a.key and d.incarnation = i_incarnation and d.is_unlogged = i_is_unlogged
+                limit 1
+            ) as k
+        loop
+            if v_found.sent_by is distinct from v_sender then
+                perform sluice._require_sender(v_found.sent_by, format('deduplication key %L', v_found.key));
+            end if;
+            known_keys := known_keys || v_found.key;
+            known_ids := known_ids || v_found.msg_id;
+        end loop;
+    end if;
+end;
+$$;
+
+comment on function sluice._take_deduplication_keys(bigint, boolean, text[], timestamptz, timestamptz) is
+    'Return which keys are known, with their msg_ids, and which were not and are now the caller''s.';
+revoke execute on function sluice._take_deduplication_keys(bigint, boolean, text[], timestamptz, timestamptz) from public;
+grant execute on function sluice._take_deduplication_keys(bigint, boolean, text[], timestamptz, timestamptz) to sluice_admin, sluice_writer;
