@@ -69,12 +69,12 @@ def contents(connection: psycopg.Connection) -> dict[str, object]:
 
 
 def rights(connection: psycopg.Connection) -> list[tuple]:
-    """Who may do what with the queues' tables, apart from our roles; policies and triggers of users."""
+    """Who may do what with the queues' tables, apart from our roles and superusers; policies and triggers of users."""
     return rows(
         connection,
-        """select c.relname::text, pg_get_userbyid(c.relowner)::text, a.grantee::regrole::text, a.privilege_type
+        """select c.relname::text, '', a.grantee::regrole::text, a.privilege_type
            from pg_class as c cross join lateral aclexplode(c.relacl) as a
-           where c.relnamespace = 'pgmq'::regnamespace and c.relname ~ '^[qa]_' and c.relkind <> 'i'
+           where not (select r.rolsuper from pg_roles as r where r.oid = a.grantee) and c.relnamespace = 'pgmq'::regnamespace and c.relname ~ '^[qa]_' and c.relkind <> 'i'
              and c.relname !~ 'NOTIFY' and a.grantee::regrole::text !~ '^sluice_'
            union all
            select polrelid::regclass::text, polname::text, polroles::regrole[]::text, pg_get_expr(polqual, polrelid)

@@ -10,7 +10,16 @@ from typing import Any
 
 import psycopg
 
-from pgsluice.schema_texts import Migration, fetch, functions, ledger_row, migrations, read, run
+from pgsluice.schema_texts import (
+    Migration,
+    fetch,
+    functions,
+    ledger_row,
+    migrations,
+    read,
+    run,
+    signatures,
+)
 
 # What these make PGMQ has made, all or a part of it: of them only what is missing runs, and the grants and comments.
 BASELINE = ("pgmq/0001_queues", "pgmq/0002_topics", "pgmq/0004_notify")
@@ -21,7 +30,6 @@ _DONE_BY_QUEUE = ("pgmq/0003_ready_and_deferred",)
 
 _FOLDERS = {"pgmq": "adopt", "pgq": "adopt/pgq"}
 
-_COMMENTED_FUNCTION = re.compile(r"^comment on function (pgm?q\.\w+\(.*?\)) is", re.MULTILINE)
 _TYPE = re.compile(r"^create type pgmq\.(\w+) as \((.*?)\n\);", re.MULTILINE | re.DOTALL)
 _CREATED = re.compile(
     r"^create (table|index|type|sequence) (?:(pgm?q\.\w+)|(pgm?q\.\w+|\w+) on)(?= |;)", re.MULTILINE
@@ -105,6 +113,8 @@ def take_over(
         run(connection, text)
     if of_logs:
         run(connection, read("adopt/pgq/retries.sql"))
+    if of_queues:
+        run(connection, read("hand_over.sql"))
     run(connection, read("adopt/as_adopter.sql"))
     if of_queues:
         run(connection, read("adopt/queues.sql"))
@@ -118,9 +128,8 @@ def _hand_over(connection: psycopg.Connection[Any], of_queues: bool) -> None:
 
 
 def _signatures() -> list[str]:
-    signatures = (s for text in functions() for s in _COMMENTED_FUNCTION.findall(text))
     # Arguments of types that PgQ does not have: PostgreSQL 15 cannot even look such a function up.
-    return [signature for signature in signatures if " pgq." not in signature]
+    return [s for s in signatures() if re.match(r"pgm?q\.", s) and " pgq." not in s]
 
 
 def _types() -> dict[str, list[str]]:

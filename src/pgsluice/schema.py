@@ -19,7 +19,17 @@ import psycopg
 from pgsluice import adoption
 from pgsluice.adoption import Adoption
 from pgsluice.errors import NotInstalledError, SchemaError, translate
-from pgsluice.schema_texts import LEGACY, Migration, fetch, functions, ledger_row, read, run
+from pgsluice.schema_texts import (
+    LEGACY,
+    Migration,
+    fetch,
+    functions,
+    ledger_row,
+    pinned,
+    read,
+    run,
+    signatures,
+)
 from pgsluice.schema_texts import migrations as _migrations
 
 SERVER_VERSION_MIN = 150_000
@@ -57,19 +67,21 @@ def install(connection: psycopg.Connection[Any], *, legacy: bool = False) -> tup
         The versions of the migrations that ran, in order; empty when all of them had run before.
 
     Raises:
-        SchemaError: PostgreSQL is too old, a schema of the same name is not ours, or an applied migration is not
-            the one this release knows. Nothing was changed.
+        SchemaError: PostgreSQL is too old, a schema of the same name is not ours, an applied migration is not
+            the one this release knows, or a role that is not trusted has code in our schemas. Nothing was changed.
         PrivilegeError: The role may not create schemas, or does not own ours.
     """
     _check_server(connection)
-    with _translated(), _atomic(connection):
+    with _translated(), pinned(connection):
+        run(connection, read("lock.sql"))
+        _refuse_foreign(connection)
         run(connection, read("begin.sql"))
         legacy = legacy or _has_legacy(installed_versions(connection))
         pending = _pending(connection, legacy=legacy)
         for migration in pending:
             run(connection, migration.sql)
             run(connection, ledger_row(migration))
-        for text in (*functions(legacy=legacy), read("readers.sql")):
+        for text in (*functions(legacy=legacy), read("hand_over.sql"), read("readers.sql")):
             run(connection, text)
         run(connection, read("end.sql"))
     return tuple(migration.version for migration in pending)
@@ -96,12 +108,15 @@ def install_tables(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
             "the functions are installed in this database, and need their tables whole; bring both to this "
             "release with `pgsluice schema upgrade`"
         )
-    with _translated(), _atomic(connection):
+    with _translated(), pinned(connection):
+        run(connection, read("lock.sql"))
+        _refuse_foreign(connection)
         run(connection, read("begin.sql"))
         pending = [m for m in _pending(connection, legacy=False) if m.version.startswith("pgmq/")]
         for migration in pending:
             run(connection, migration.sql)
             run(connection, ledger_row(migration))
+        run(connection, read("tables_only.sql"))
         run(connection, read("end.sql"))
     return tuple(migration.version for migration in pending)
 
@@ -128,8 +143,8 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
         RetryableError: The tables could not be locked within the deadline. Nothing was changed.
     """
     _check_server(connection)
-    with _translated(), _atomic(connection):
-        run(connection, read("adopt/begin.sql"))
+    with _translated(), pinned(connection):
+        run(connection, read("lock.sql"))
         if installed_versions(connection):
             return ()
         there = _there(connection)
@@ -143,6 +158,7 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
         adoption.forget(connection)
         run(connection, read("readers.sql"))
         run(connection, read("end.sql"))
+        _refuse_foreign(connection)
     return found.steps
 
 
@@ -156,7 +172,7 @@ def plan_adoption(connection: psycopg.Connection[Any]) -> Adoption:
         SchemaError: There is nothing to adopt.
     """
     _check_server(connection)
-    with _translated(), connection.transaction(force_rollback=True):
+    with _translated(), connection.transaction(force_rollback=True), pinned(connection):
         if installed_versions(connection):
             return Adoption(steps=(), objections=())
         return adoption.look(connection, _there(connection), lock_deadline_s=0)
@@ -198,7 +214,7 @@ def plan(connection: psycopg.Connection[Any]) -> Plan:
         connection: As for `install`. Takes the same locks for as long as it runs.
     """
     before = installed_versions(connection)
-    with _translated(), connection.transaction(force_rollback=True):
+    with _translated(), connection.transaction(force_rollback=True), pinned(connection):
         catalog_before = fingerprint(connection)
         install(connection)
         catalog_after = fingerprint(connection)
@@ -216,7 +232,9 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 
     Returns:
         One line per difference, from the database's side: `+` what it lacks, `-` what it has besides or otherwise.
-        Empty when it is as this release would install it. Tables of users' queues and logs are not compared.
+        Empty when it is as this release would install it. Tables of users' queues and logs are not compared. Functions
+        of others in our schemas, queue tables of others and rights to create in our schemas come first, each with
+        its way out; where `install` would refuse one, they are all there is.
 
     Raises:
         NotInstalledError: There is nothing to verify.
@@ -226,9 +244,15 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
         raise NotInstalledError(
             "pgsluice is not installed in this database; install it with `pgsluice schema install`"
         )
+    with _translated(), pinned(connection):
+        found = _foreign(connection)
+    foreign = tuple(f"-{what} {why}; {way_out}" for what, why, way_out, _ in found)
+    if any(is_refused for *_, is_refused in found):
+        # The plan installs, and that is refused beside code of others.
+        return foreign
     difference = plan(connection)
     missing = (f"+ migration {migration.version}" for migration in difference.migrations)
-    return (*missing, *difference.changes)
+    return (*foreign, *missing, *difference.changes)
 
 
 def uninstall(connection: psycopg.Connection[Any], *, drop_data: bool = False) -> None:
@@ -247,7 +271,7 @@ def uninstall(connection: psycopg.Connection[Any], *, drop_data: bool = False) -
     installed = installed_versions(connection)
     if not installed:
         raise NotInstalledError("pgsluice is not installed in this database; nothing was dropped")
-    with _translated(), _atomic(connection):
+    with _translated(), pinned(connection):
         holding = fetch(connection, read("contents.sql"))
         if holding and not drop_data:
             names = ", ".join(f"{kind} {name}" for kind, name in holding)
@@ -273,7 +297,8 @@ def print_sql(*, legacy: bool = False) -> str:
     ]
     for migration in _migrations(legacy=legacy):
         parts += [migration.sql, ledger_row(migration)]
-    return "\n".join([*parts, *functions(legacy=legacy), read("readers.sql"), read("end.sql")])
+    texts = ("hand_over.sql", "readers.sql", "end.sql")
+    return "\n".join([*parts, *functions(legacy=legacy), *map(read, texts)])
 
 
 def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
@@ -321,7 +346,7 @@ def fingerprint(connection: psycopg.Connection[Any]) -> list[str]:
     Owners, grants, definitions and comments are in it; object ids, times and users' queues and logs are not. Two
     databases with equal fingerprints behave alike.
     """
-    with _translated():
+    with _translated(), pinned(connection):
         return [line for (line,) in fetch(connection, read("fingerprint.sql"))]
 
 
@@ -363,14 +388,24 @@ def _pending(connection: psycopg.Connection[Any], *, legacy: bool) -> list[Migra
     return [migration for migration in known if migration.version not in applied]
 
 
-@contextmanager
-def _atomic(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """All or nothing, as a part of the connection's transaction; one of its own in autocommit mode."""
-    if not connection.autocommit:
-        # Begins the caller's transaction, if none is open: psycopg's block would begin one and commit it.
-        connection.execute("")
-    with connection.transaction():
-        yield
+def _foreign(connection: psycopg.Connection[Any]) -> list[tuple[str, str, str, bool]]:
+    """Return what is in our schemas and not of this release: what, why, the way out, whether `install` refuses it."""
+    installed = installed_versions(connection)
+    if not installed:
+        return []
+    released = signatures(legacy=_has_legacy(installed))
+    return fetch(connection, read("foreign.sql"), released)
+
+
+def _refuse_foreign(connection: psycopg.Connection[Any]) -> None:
+    """Raise if others could run code with the installer's rights."""
+    refused = [
+        f"{what} {why}, who could run code with the installer's rights through it; {way_out}"
+        for what, why, way_out, is_refused in _foreign(connection)
+        if is_refused
+    ]
+    if refused:
+        raise SchemaError(". Also: ".join(refused))
 
 
 @contextmanager

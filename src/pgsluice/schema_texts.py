@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -18,6 +20,9 @@ SCHEMAS = ("pgmq", "pgq", "pgq_coop", "sluice")
 LEGACY = "legacy"
 
 _GRANT = re.compile(r"^grant (?P<what>[^;]+?) to (?P<roles>[\w, ]+);$", re.MULTILINE)
+_COMMENTED_FUNCTION = re.compile(
+    r"^comment on function ((?:pgmq|pgq|pgq_coop|sluice|public)\.\w+\(.*?\)) is", re.MULTILINE
+)
 _BREAKING = re.compile(r"-- breaking: (?P<why>.+)")
 
 
@@ -89,10 +94,37 @@ def run(connection: psycopg.Connection[Any], sql: str) -> None:
     connection.execute(sql, prepare=False)
 
 
-def fetch(connection: psycopg.Connection[Any], sql: str) -> list[Any]:
+def fetch(connection: psycopg.Connection[Any], sql: str, *parameters: object) -> list[Any]:
     """Return the rows of one statement as tuples, whatever the connection's own rows are."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        return cursor.execute(sql, prepare=False).fetchall()
+        return cursor.execute(sql, parameters or None, prepare=False).fetchall()
+
+
+def signatures(*, legacy: bool = False) -> list[str]:
+    """Return the signature of every function of this release, as `to_regprocedure` reads it."""
+    return [s for text in functions(legacy=legacy) for s in _COMMENTED_FUNCTION.findall(text)]
+
+
+@contextmanager
+def pinned(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Set the search path to `pg_catalog, pg_temp`, and restore the caller's at the end.
+
+    In another schema of the path anyone may have created a function or an operator that matches a call of ours better.
+    """
+    with atomic(connection):
+        [(before, *_)] = fetch(connection, read("pin.sql"))
+        yield
+        connection.execute(read("unpin.sql"), (before,))
+
+
+@contextmanager
+def atomic(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Run as a part of the connection's transaction, all or nothing; as one of its own in autocommit mode."""
+    if not connection.autocommit:
+        # Begins the caller's transaction, if none is open: psycopg's block would begin one and commit it.
+        connection.execute("")
+    with connection.transaction():
+        yield
 
 
 def guard_grants(sql: str) -> str:

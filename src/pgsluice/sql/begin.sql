@@ -1,5 +1,10 @@
 -- First of every installation and upgrade; everything from here to end.sql is one transaction.
 
+-- No path of the session's: a function or an operator there that matches a call better would run with the installer's rights.
+select
+    pg_catalog.set_config('sluice.search_path_before', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 -- One installer at a time in this database. The lock belongs to the transaction that does the DDL, so it
 -- can neither be left behind nor be released before the DDL is visible.
 select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('pgsluice.install', 0));
@@ -126,9 +131,17 @@ comment on table sluice.migration is
     'What has been installed: one row per migration, the SHA-256 of its text, and why old clients cannot run on it (null: they can).';
 
 grant usage on schema pgmq to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;
-grant create on schema pgmq to sluice_admin;
 grant usage on schema pgmq to pg_monitor;
 grant usage on schema pgq, pgq_coop to public;
 grant usage on schema sluice to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;
 grant usage on schema sluice to pgq_admin, pgq_reader, pgq_writer;
 grant select on sluice.migration to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;
+
+-- Queues are created by functions that run with the rights of the schemas' owner. Before, their creator owned them.
+do $$
+begin
+    if pg_catalog.to_regrole('sluice_admin') is not null then
+        revoke create on schema pgmq from sluice_admin;
+    end if;
+end;
+$$;

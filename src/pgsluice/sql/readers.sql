@@ -1,7 +1,7 @@
 -- Every queue's and log's own functions, as this release has them.
 do $$
 begin
-    perform pgmq._create_reader(m.queue_name) from pgmq.meta as m;
+    perform pgmq._create_reader(m.queue_name::text) from pgmq.meta as m;
     perform pgq._create_log_functions(q.queue_id) from pgq.queue as q;
 end;
 $$;

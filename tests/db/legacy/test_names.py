@@ -117,7 +117,7 @@ def test_functions_of_the_same_names_are_not_overwritten(connection):
     connection.execute("create function public.pgmq_send(a text) returns integer return 1")
 
     with pytest.raises(
-        SchemaError, match=r"in schema public already: pgmq_send\(text\); drop them"
+        SchemaError, match=r"in schema public already: public.pgmq_send\(text\); drop them"
     ):
         schema.install(connection, legacy=True)
 

@@ -20,6 +20,11 @@ def partman(connection):
         pytest.skip("this server has no pg_partman 4: apt-get install postgresql-15-partman")
     connection.execute("create schema partman")
     connection.execute("create extension pg_partman schema partman")
+    connection.execute(
+        """grant usage, create on schema partman to sluice_owner;
+        grant all on all tables in schema partman to sluice_owner;
+        grant execute on all routines in schema partman to sluice_owner"""
+    )
     connection.execute("set sluice.partition_manager = 'pg_partman'")
     return connection
 

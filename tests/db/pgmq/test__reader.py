@@ -26,5 +26,8 @@ def test_a_table_without_a_reader_gets_one_from_create(connection, queue):
     assert caught.value.sqlstate == "QU003"
     assert caught.value.diag.message_hint.startswith("call pgmq.create('stray')")
 
+    with pytest.raises(psycopg.errors.InsufficientPrivilege) as refused:
+        connection.execute("select pgmq.create('stray')")
+    connection.execute(refused.value.diag.message_hint)
     connection.execute("select pgmq.create('stray')")
     assert len(rows(connection, "select * from pgmq.read('stray', 30, 1)")) == 1

@@ -110,9 +110,9 @@ def test_twice_and_for_no_archive_it_says_so_with_pgmqs_words(orders):
 
 def test_rights_owner_and_roles_are_as_before(database, connection, role):
     connection.execute(f"grant sluice_admin to {role}")
-    with psycopg.connect(database.url, user=role, autocommit=True) as owner:
-        owner.execute("select pgmq.create('orders')")
-        owner.execute("grant select on pgmq.a_orders to public")
+    with psycopg.connect(database.url, user=role, autocommit=True) as creator:
+        creator.execute("select pgmq.create('orders')")
+    connection.execute("grant select on pgmq.a_orders to public")
     acl = (
         "select a.grantee::regrole::text, a.privilege_type from pg_class as c, aclexplode(c.relacl) as a "
         "where c.oid = 'pgmq.a_orders'::regclass order by 1, 2"
@@ -125,8 +125,7 @@ def test_rights_owner_and_roles_are_as_before(database, connection, role):
     assert rows(
         connection,
         "select distinct pg_get_userbyid(relowner) from pg_class where relname ~ '^a_orders'",
-    ) == [(role,)]
-    connection.execute(f"drop owned by {role}")
+    ) == [("sluice_owner",)]
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def test_a_queue_of_the_longest_name_that_pgmq_takes_notifies_where_its_listener
         [name],
     )
     connection.execute(f"create table pgmq.q_{name} (vt timestamptz)")
+    connection.execute(f"alter table pgmq.q_{name} owner to sluice_owner")
     connection.execute("select pgmq.enable_notify_insert(%s, 0)", [name])
     listener = Listener(connection, f"pgmq.q_{name}.INSERT")
 

@@ -1,5 +1,4 @@
 select
-    pg_catalog.set_config('search_path', pg_catalog.current_setting('sluice.search_path_before'), true),
     pg_catalog.set_config('client_min_messages', pg_catalog.current_setting('sluice.client_min_messages_before'), true),
     pg_catalog.set_config('sluice.adopting', '', true);
 drop table if exists

@@ -1,4 +1,5 @@
--- Whoever could call PGMQ's functions can call ours. The internal ones and the queues' readers go with them: a function
+-- Whoever could call PGMQ's functions can call ours; those that create and drop queues, which run with the rights of the
+-- schemas' owner, only who could create tables in the schema. The internal ones and the queues' readers go with them: a function
 -- calls them with its caller's rights. Default privileges do the same for later queues and functions of later releases.
 do $$
 declare
@@ -11,6 +12,7 @@ begin
         join pg_proc as p
             on p.pronamespace = 'pgmq'::regnamespace
             and (g.all_of_them or p.proname = any (g.function_names) or p.proname ~ '^(_|q_)')
+            and (g.may_create or not p.prosecdef)
         where g.rolname <> v_owner
           and not exists (select from adopted_function as f where f.oid = p.oid and f.action = 'keep')
     loop

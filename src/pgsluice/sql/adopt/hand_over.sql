@@ -53,7 +53,7 @@ begin
           and pg_get_userbyid(o.owner) <> v_owner
           and not (select r.rolsuper from pg_roles as r where r.oid = o.owner)
     loop
-        execute format('grant usage, create on schema pgmq to %I', v_object.name);
+        execute format('grant usage on schema pgmq to %I', v_object.name);
     end loop;
 end;
 $$;

@@ -192,12 +192,13 @@ may_call as (
 )
 select
     r.rolname,
+    has_schema_privilege(r.oid, 'pgmq', 'create') as may_create,
     array_agg(distinct c.proname) as function_names,
     count(*) = (select count(*) from adopted_function as f where f.action <> 'keep') as all_of_them
 from may_call as c
 join pg_roles as r on r.oid = c.role_oid
 where not r.rolsuper
-group by r.rolname;
+group by r.rolname, r.oid;
 
 -- Everything in the schema that changes, with its owner.
 create temporary table adopted_object on commit drop as

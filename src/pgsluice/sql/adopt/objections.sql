@@ -109,6 +109,12 @@ objection (position, what, way_out) as (
         'rename its tables, its sequence and its row in pgmq.meta to at most 47 bytes, or drop the queue with PGMQ''s drop_queue'
     from adopted_queue as q
     where octet_length(q.queue_name) > 47 or octet_length(lower(q.queue_name)) > 47
+    union all
+    select 12, format('function %s belongs to %I, who could run code with the installer''s rights through it', f.signature, r.rolname),
+        format('drop it, or move it to another schema: alter function %s set schema …', f.signature)
+    from adopted_function as f
+    join pg_roles as r on r.oid = f.proowner
+    where f.action = 'keep' and not r.rolsuper and r.rolname <> current_user
 )
 select o.what, o.way_out
 from objection as o

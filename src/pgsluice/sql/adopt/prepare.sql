@@ -1,8 +1,6 @@
 -- The settings of the session, for end.sql to restore, and the tables to lock.
 select
-    pg_catalog.set_config('sluice.search_path_before', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('sluice.client_min_messages_before', pg_catalog.current_setting('client_min_messages'), true),
-    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
     pg_catalog.set_config('client_min_messages', 'warning', true);
 
 create temporary table adopted_table (name text) on commit drop;

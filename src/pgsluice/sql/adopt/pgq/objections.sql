@@ -85,6 +85,12 @@ objection (position, what, way_out) as (
     from adopted_log as l
     join pgq.queue as q on q.queue_id = l.queue_id
     where l.tables <> q.queue_ntables
+    union all
+    select 12, format('function %s belongs to %I, who could run code with the installer''s rights through it', f.signature, r.rolname),
+        format('drop it, or move it to another schema: alter function %s set schema …', f.signature)
+    from adopted_log_function as f
+    join pg_roles as r on r.oid = f.proowner
+    where f.action = 'keep' and not r.rolsuper and r.rolname <> current_user
 )
 select o.what, o.way_out
 from objection as o

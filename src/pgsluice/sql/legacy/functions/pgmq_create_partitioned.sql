@@ -8,7 +8,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pgmq.create_partitioned(queue_name, partition_interval, retention_interval);
+    perform pgmq.create_partitioned(queue_name, partition_interval, retention_interval, 4);
 end;
 $$;
 

@@ -5,7 +5,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
     select taken.msg_id, taken.read_ct, taken.enqueued_at, taken.vt, taken.message
-    from pgmq.read(queue_name, pgmq_read.vt, pgmq_read."limit") as taken
+    from pgmq.read(queue_name, pgmq_read.vt, pgmq_read."limit", '{}'::jsonb) as taken
     order by taken.msg_id;
 $$;
 

@@ -12,14 +12,14 @@ set search_path = pg_catalog, pg_temp
 as $$
     with at_once as materialized (
         select *
-        from pgmq.read(queue_name, pgmq_read_with_poll.vt, pgmq_read_with_poll."limit")
+        from pgmq.read(queue_name, pgmq_read_with_poll.vt, pgmq_read_with_poll."limit", '{}'::jsonb)
     ),
     taken as (
         select * from at_once
         union all
         select polled.*
         from pgmq.read_with_poll(
-            queue_name, pgmq_read_with_poll.vt, pgmq_read_with_poll."limit", poll_timeout_s, poll_interval_ms
+            queue_name, pgmq_read_with_poll.vt, pgmq_read_with_poll."limit", poll_timeout_s, poll_interval_ms, '{}'::jsonb
         ) as polled
         where not exists (select from at_once)
     )

@@ -22,9 +22,30 @@ declare
     v_queue text := pgmq.format_table_name(queue_name, 'q');
     v_archive text := pgmq.format_table_name(queue_name, 'a');
     v_ids text := v_queue || '_msg_id_seq';
+    v_has_met boolean;
+    v_is_new boolean;
 begin
     perform pgmq.acquire_queue_lock(queue_name);
     perform pgmq.validate_queue_name(queue_name);
+
+    -- A queue of another role, from before or adopted, that has everything is left as it is: services create theirs at each start.
+    perform
+    from pgmq.meta as m
+    where m.queue_name = _create_queue.queue_name
+      and to_regclass(format('pgmq.%I', v_archive)) is not null
+      and to_regclass(format('pgmq.%I', v_queue || '_ready_idx')) is not null
+      and to_regclass(format('pgmq.%I', v_queue || '_vt_idx')) is not null
+      and to_regproc(format('pgmq.%I', v_queue)) is not null
+      and exists (
+        select from pg_class as c where c.oid = to_regclass(format('pgmq.%I', v_queue)) and not pg_has_role(c.relowner, 'usage')
+      );
+    if found then
+        raise notice 'relation "%" already exists, skipping', v_queue;
+        return;
+    end if;
+    perform pgmq._require_own_table(v_queue);
+    v_is_new := to_regclass(format('pgmq.%I', v_queue)) is null and to_regclass(format('pgmq.%I', v_archive)) is null;
+    perform pgmq._require_own_table(v_archive);
 
     execute format(
         'create %s table if not exists pgmq.%I (
@@ -68,9 +89,17 @@ begin
             format('pgmq.%I', v_ids), v_archive, v_ids
         );
         execute format(
-            'update pgmq.%1$I set msg_id = default where msg_id in (select archived.msg_id from pgmq.%2$I as archived)',
-            v_queue, v_archive
-        );
+            'select exists (select from pgmq.%I as queued join pgmq.%I as archived using (msg_id))', v_queue, v_archive
+        )
+        into v_has_met;
+        if v_has_met then
+            -- A trigger on them would run with this role's rights.
+            perform pgmq._require_no_foreign_code(format('pgmq.%I', v_queue)::regclass);
+            execute format(
+                'update pgmq.%1$I set msg_id = default where msg_id in (select archived.msg_id from pgmq.%2$I as archived)',
+                v_queue, v_archive
+            );
+        end if;
     end if;
 
     -- Ready or deferred: a condition that no clock changes, and an index for each. README.md says why.
@@ -93,6 +122,9 @@ begin
     -- Only where it is missing: replaced, every session would plan anew, and every service may create its queues when it starts.
     if to_regproc(format('pgmq.%I', v_queue)) is null then
         perform pgmq._create_reader(queue_name);
+    end if;
+    if v_is_new then
+        perform pgmq._grant_creator(queue_name);
     end if;
 end;
 $$;

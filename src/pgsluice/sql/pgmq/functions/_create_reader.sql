@@ -199,11 +199,13 @@ begin
         'comment on function pgmq.%I(timestamptz, interval, integer, jsonb, boolean) is %L',
         v_queue, 'The reader of a queue: what pgmq.read and pgmq.pop do, planned once.'
     );
-    execute format('revoke execute on function pgmq.%I from public', v_queue);
+    execute format('revoke execute on function pgmq.%I(timestamptz, interval, integer, jsonb, boolean) from public', v_queue);
     foreach v_role in array array['sluice_admin', 'sluice_reader']
     loop
         if to_regrole(v_role::text) is not null then
-            execute format('grant execute on function pgmq.%I to %I', v_queue, v_role);
+            execute format(
+                'grant execute on function pgmq.%I(timestamptz, interval, integer, jsonb, boolean) to %I', v_queue, v_role
+            );
         end if;
     end loop;
 end;

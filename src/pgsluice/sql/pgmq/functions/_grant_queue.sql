@@ -1,4 +1,4 @@
--- The creator owns a queue's tables, so the roles' rights on them cannot come from the installation.
+-- A queue's tables are made long after the installation, so each gets the rights of the roles by itself.
 create or replace function pgmq._grant_queue(queue_name text)
 returns void
 language plpgsql

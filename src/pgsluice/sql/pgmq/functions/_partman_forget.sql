@@ -34,7 +34,16 @@ begin
         'pgmq.' || pgmq.format_table_name(queue_name, 'q'), 'pgmq.' || pgmq.format_table_name(queue_name, 'a')
     ]
     loop
-        if v_template is not null then
+        -- Only one that create_parent made: this runs with the rights of the schemas' owner.
+        if v_template ~ '\.template_pgmq_'
+            and exists (
+                select
+                from pg_class as c
+                where c.relnamespace = to_regnamespace(quote_ident(v_schema))
+                  and c.relname = substr(v_template, strpos(v_template, '.') + 1)
+                  and pg_has_role(c.relowner, 'usage')
+            )
+        then
             execute format(
                 'drop table if exists %I.%I', split_part(v_template, '.', 1), substr(v_template, strpos(v_template, '.') + 1)
             );

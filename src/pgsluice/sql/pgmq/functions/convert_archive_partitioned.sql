@@ -14,6 +14,7 @@ create or replace function pgmq.convert_archive_partitioned(
 )
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -22,7 +23,6 @@ declare
     v_kind "char";
     v_queue_name text;
     v_is_time boolean;
-    v_owner name;
     v_key text;
     v_last bigint;
     v_leaf name;
@@ -32,8 +32,8 @@ declare
     v_primary_key name;
 begin
     perform pgmq.acquire_queue_lock(table_name);
-    select c.oid, c.relkind, pg_get_userbyid(c.relowner), c.relacl
-    into v_table, v_kind, v_owner, v_acl
+    select c.oid, c.relkind, c.relacl
+    into v_table, v_kind, v_acl
     from pg_class as c
     where c.relnamespace = 'pgmq'::regnamespace and c.relname = v_archive::name;
     if v_kind = 'p' then
@@ -57,7 +57,7 @@ begin
     select m.queue_name
     into v_queue_name
     from pgmq.meta as m
-    where pgmq.format_table_name(m.queue_name, 'a') = v_archive
+    where pgmq.format_table_name(m.queue_name::text, 'a') = v_archive
     order by m.queue_name = convert_archive_partitioned.table_name desc
     limit 1;
     if not found then
@@ -66,6 +66,7 @@ begin
             message = format('there is an archive, but no queue %L', table_name),
             hint = format('create the queue with pgmq.create(%L), which leaves the archive as it is', table_name);
     end if;
+    perform pgmq._require_own_table(v_archive);
     perform pgmq._require_free_default(v_queue_name, array[v_archive]);
     execute format('lock table pgmq.%I in access exclusive mode', v_archive);
     -- They would stay with the old part and not be of the new table.
@@ -120,9 +121,6 @@ begin
         execute format('alter table pgmq.%I add primary key (msg_id)', v_archive);
     end if;
     execute format('create index %I on pgmq.%I (archived_at)', 'archived_at_idx_' || v_queue_name, v_archive);
-    if v_owner <> current_user then
-        execute format('alter table pgmq.%I owner to %I', v_archive, v_owner);
-    end if;
     for v_grant in
         select a.privilege_type,
             case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end as grantee,

@@ -1,10 +1,11 @@
 create or replace function pgmq.create(queue_name text)
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pgmq._create_queue(queue_name, is_unlogged => false);
+    perform pgmq._create_queue(queue_name, false);
 end;
 $$;
 

@@ -2,6 +2,7 @@
 create or replace function pgmq.create_fifo_index(queue_name text)
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -9,6 +10,7 @@ declare
     v_key text := pgmq._fifo_key_sql(v_queue);
 begin
     perform pgmq.acquire_queue_lock(queue_name);
+    perform pgmq._require_own_table(v_queue);
     if exists (
         select
         from pg_index as i

@@ -14,6 +14,8 @@ begin
         exception
             when undefined_table then
                 raise warning 'queue % has no table and is left out', v_queue_name;
+            when insufficient_privilege then
+                raise warning 'queue % is left out: %', v_queue_name, sqlerrm;
         end;
     end loop;
 end;

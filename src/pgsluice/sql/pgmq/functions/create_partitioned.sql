@@ -20,6 +20,7 @@ create or replace function pgmq.create_partitioned(
 )
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -28,6 +29,7 @@ declare
     v_with_partman boolean;
     v_is_time boolean;
     v_was_time boolean;
+    v_is_new boolean := false;
 begin
     perform pgmq.validate_queue_name(queue_name);
     perform pgmq.acquire_queue_lock(queue_name);
@@ -35,6 +37,8 @@ begin
     perform sluice._require_partition_settings(partition_interval, retention_interval, premake);
     v_is_time := sluice._is_time_interval(partition_interval);
 
+    perform pgmq._require_own_table(v_queue);
+    perform pgmq._require_own_table(v_archive);
     if to_regclass(format('pgmq.%I', v_queue)) is not null then
         v_was_time := (sluice._partition_key(format('pgmq.%I', v_queue)::regclass)).is_time;
         if v_was_time is distinct from v_is_time
@@ -53,21 +57,25 @@ begin
         end if;
     else
         perform pgmq._create_partitioned_tables(queue_name, v_is_time);
+        v_is_new := true;
         insert into pgmq.meta (queue_name, is_partitioned, is_unlogged)
         values (create_partitioned.queue_name, true, false)
         on conflict on constraint meta_queue_name_key do update set is_partitioned = true;
     end if;
 
     if v_with_partman then
-        perform pgmq._partman_create(v_queue, partition_interval, retention_interval, premake);
-        perform pgmq._partman_create(v_archive, partition_interval, retention_interval, premake);
+        perform pgmq._partman_create(v_queue::name, partition_interval, retention_interval, premake);
+        perform pgmq._partman_create(v_archive::name, partition_interval, retention_interval, premake);
     else
-        perform sluice._manage_partitions(v_queue, queue_name, partition_interval, retention_interval, premake);
-        perform sluice._manage_partitions(v_archive, queue_name, partition_interval, retention_interval, premake);
+        perform sluice._manage_partitions(v_queue::name, queue_name, partition_interval, retention_interval, premake);
+        perform sluice._manage_partitions(v_archive::name, queue_name, partition_interval, retention_interval, premake);
     end if;
     perform pgmq._grant_queue(queue_name);
     if to_regproc(format('pgmq.%I', v_queue)) is null then
         perform pgmq._create_reader(queue_name);
+    end if;
+    if v_is_new then
+        perform pgmq._grant_creator(queue_name);
     end if;
 end;
 $$;

@@ -3,6 +3,7 @@
 create or replace function pgmq.create_unlogged(queue_name text)
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -11,7 +12,7 @@ begin
         raise warning 'queue "%" is unlogged: this server loses its messages whenever it is suspended', queue_name
             using hint = 'create the queue with pgmq.create where messages must not be lost';
     end if;
-    perform pgmq._create_queue(queue_name, is_unlogged => true);
+    perform pgmq._create_queue(queue_name, true);
 end;
 $$;
 

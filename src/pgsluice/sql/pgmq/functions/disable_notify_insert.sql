@@ -1,12 +1,14 @@
 create or replace function pgmq.disable_notify_insert(queue_name text)
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_sequence text := pgmq._notify_sequence(queue_name);
 begin
     perform pgmq.acquire_queue_lock(queue_name);
+    perform pgmq._require_own_table(pgmq.format_table_name(queue_name, 'q'));
     execute format(
         'drop trigger if exists trigger_notify_queue_insert_listeners on pgmq.%I',
         pgmq.format_table_name(queue_name, 'q')

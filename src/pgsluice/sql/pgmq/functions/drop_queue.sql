@@ -1,6 +1,7 @@
 create or replace function pgmq.drop_queue(queue_name text)
 returns boolean
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -22,7 +23,7 @@ begin
     select m.queue_name
     into v_registered
     from pgmq.meta as m
-    where pgmq.format_table_name(m.queue_name, 'q') = v_queue
+    where pgmq.format_table_name(m.queue_name::text, 'q') = v_queue
     order by m.queue_name = drop_queue.queue_name desc
     limit 1;
     if v_registered <> queue_name then

@@ -1,13 +1,13 @@
 create or replace function pgmq.enable_notify_insert(queue_name text, throttle_interval_ms integer default 250)
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_queue text := pgmq.format_table_name(queue_name, 'q');
     v_sequence text := pgmq._notify_sequence(queue_name);
     v_table oid;
-    v_owner name;
     v_grant record;
 begin
     if throttle_interval_ms < 0 then
@@ -18,8 +18,8 @@ begin
     end if;
     perform pgmq.acquire_queue_lock(queue_name);
 
-    select c.oid, pg_get_userbyid(c.relowner)
-    into v_table, v_owner
+    select c.oid
+    into v_table
     from pg_class as c
     where c.relnamespace = 'pgmq'::regnamespace and c.relname = v_queue::name and c.relkind in ('r', 'p');
     if not found then
@@ -39,6 +39,7 @@ begin
             hint = 'look at pgmq.list_queues() for the ones there are; upper and lower case count';
     end if;
 
+    perform pgmq._require_own_table(v_queue);
     -- Every process of a service may enable it when it starts. What is there as it should be is left alone, so that
     -- senders and readers are not locked out.
     perform
@@ -53,16 +54,7 @@ begin
         perform pgmq.disable_notify_insert(queue_name);
         -- It goes with the table.
         execute format('create sequence %s', v_sequence);
-        if v_owner <> current_user then
-            execute format('alter sequence %s owner to %I', v_sequence, v_owner);
-        end if;
         execute format('alter sequence %s owned by pgmq.%I.vt', v_sequence, v_queue);
-        -- The trigger runs with the rights of its function's owner.
-        select pg_get_userbyid(p.proowner)
-        into v_owner
-        from pg_proc as p
-        where p.oid = 'pgmq.notify_queue_listeners()'::regprocedure;
-        execute format('grant select, update on sequence %s to %I', v_sequence, v_owner);
         for v_grant in
             select *
             from (values

@@ -9,7 +9,7 @@ as $$
         t.throttle_interval_ms,
         -- The claim of the last window, as pgmq.notify_queue_listeners writes it: milliseconds above 20 bits.
         coalesce(
-            to_timestamp((pg_sequence_last_value(to_regclass(pgmq._notify_sequence(t.queue_name))) >> 20) / 1000.0),
+            to_timestamp((pg_sequence_last_value(to_regclass(pgmq._notify_sequence(t.queue_name::text))) >> 20) / 1000.0),
             t.last_notified_at
         )
     from pgmq.notify_insert_throttle as t

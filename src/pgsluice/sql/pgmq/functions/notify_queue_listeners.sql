@@ -70,4 +70,3 @@ $$;
 comment on function pgmq.notify_queue_listeners() is
     'The trigger function of pgmq.enable_notify_insert: notify at commit, unless others just did.';
 revoke execute on function pgmq.notify_queue_listeners() from public;
-grant execute on function pgmq.notify_queue_listeners() to sluice_admin;

@@ -11,7 +11,7 @@ as $$
 begin
     return format(
         'select %s from (%s) as event where (event.ev_owner is null or event.ev_owner = %s)%s order by event.ev_id',
-        pgq._event_columns_sql(i_columns), pgq._events_between_sql(i_queue_id, i_after, i_upto), i_owner,
+        pgq._event_columns_sql(i_columns), pgq._events_between_sql(i_queue_id, i_after, i_upto, 1, 1), i_owner,
         case when i_after_ev_id is not null then format(' and event.ev_id > %s', i_after_ev_id) end
     );
 end;

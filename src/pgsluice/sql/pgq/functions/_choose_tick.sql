@@ -15,7 +15,8 @@ begin
         select (pgq._find_tick(i_queue_id, f.next_tick_id)).*
         into v_tick
         from pgq.find_tick_helper(
-            i_queue_id, i_position.pos_last_tick, i_position.pos_last_time, i_position.pos_last_seq, i_min_count, i_min_interval
+            i_queue_id, i_position.pos_last_tick, i_position.pos_last_time, i_position.pos_last_seq, i_min_count::bigint,
+            i_min_interval
         ) as f
         where f.next_tick_id is not null;
     end if;

@@ -43,7 +43,7 @@ begin
     end loop;
 
     -- And whatever else was granted on the template.
-    perform pgq._grant_perms_from('pgq', 'event_template', 'pgq', c.relname)
+    perform pgq._grant_perms_from('pgq'::text, 'event_template'::text, 'pgq'::text, c.relname::text)
     from pg_class as c
     where c.relnamespace = 'pgq'::regnamespace
       and c.relkind = 'r'

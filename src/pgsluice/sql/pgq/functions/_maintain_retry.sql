@@ -53,7 +53,7 @@ begin
     v_wait_ms := case when v_bytes >= 2 * v_bytes_max then 100 else 0 end;
 
     if pg_relation_size(format('pgq.%I', v_other)::regclass) = 0 then
-        if v_bytes < v_bytes_max or not pgq._lock_tables('{pgq.retry_pass}', 'access exclusive', v_wait_ms) then
+        if v_bytes < v_bytes_max or not pgq._lock_tables('{pgq.retry_pass}'::regclass[], 'access exclusive', v_wait_ms) then
             return false;
         end if;
         truncate pgq.retry_pass;

@@ -65,7 +65,7 @@ begin
         )
         select (select count(*) from queued), array(select unnest($2) except select w.ev_id from wanted as w order by 1)',
         pgq._events_between_sql(
-            (v_batch.subscriber).sub_queue, (v_batch.standing).pos_last_snapshot, (v_batch.standing).pos_next_snapshot
+            (v_batch.subscriber).sub_queue, (v_batch.standing).pos_last_snapshot, (v_batch.standing).pos_next_snapshot, 1, 1
         ),
         format('retry_entry_%s', v_pass.pass_table)
     )

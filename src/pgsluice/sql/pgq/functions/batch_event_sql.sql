@@ -7,7 +7,7 @@ as $$
 declare
     v_query text;
 begin
-    select pgq._batch_sql(b.sub_queue, b.sub_id, b.pos_last_snapshot, b.pos_next_snapshot)
+    select pgq._batch_sql(b.sub_queue, b.sub_id, b.pos_last_snapshot, b.pos_next_snapshot, '{ev_id,ev_time,ev_txid,ev_retry,ev_type,ev_data,ev_extra1,ev_extra2,ev_extra3,ev_extra4}'::text[], null::bigint)
     into v_query
     from pgq.open_batch as b
     where b.batch_id = x_batch_id;

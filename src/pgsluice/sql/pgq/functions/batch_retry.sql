@@ -12,7 +12,7 @@ begin
             message = format('batch_retry: batch %s not found', coalesce(i_batch_id::text, '<NULL>')),
             hint = 'open a batch with pgq.next_batch(); a finished one cannot be read again';
     end if;
-    return (pgq._queue_retry(i_batch_id, null, now() + make_interval(secs => i_retry_seconds))).queued;
+    return (pgq._queue_retry(i_batch_id, null::bigint[], now() + make_interval(secs => i_retry_seconds))).queued;
 end;
 $$;
 

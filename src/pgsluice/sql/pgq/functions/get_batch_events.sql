@@ -53,7 +53,10 @@ begin
     if v_is_empty then
         return;
     end if;
-    return query execute pgq._batch_sql(v_queue_id, v_owner, v_after, v_upto);
+    return query execute pgq._batch_sql(
+        v_queue_id, v_owner, v_after, v_upto,
+        '{ev_id,ev_time,ev_txid,ev_retry,ev_type,ev_data,ev_extra1,ev_extra2,ev_extra3,ev_extra4}'::text[], null::bigint
+    );
 end;
 $$;
 

@@ -26,7 +26,7 @@ begin
     if not found then
         select q.queue_id, q.queue_cur_table, q.queue_event_seq
         into v_queue_id, v_segment, v_event_seq
-        from pgq._admit_events(queue_name, 1) as q;
+        from pgq._admit_events(queue_name, 1::bigint) as q;
     end if;
 
     v_event_id := nextval(v_event_seq::regclass);

@@ -20,7 +20,7 @@ begin
     if not found then
         select q.queue_id, q.queue_cur_table, q.queue_event_seq
         into v_queue_id, v_segment, v_event_seq
-        from pgq._admit_events(queue_name, 1) as q;
+        from pgq._admit_events(queue_name, 1::bigint) as q;
     end if;
 
     -- Moved even when the caller brings an id of its own: the ticker sees by this sequence that there are events.

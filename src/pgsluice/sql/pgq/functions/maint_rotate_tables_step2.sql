@@ -6,9 +6,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform pgq._finish_switch(q.queue_id) from pgq.queue as q where q.queue_switch_step2 is null;
-    perform pgq._maintain_positions();
-    perform pgq._maintain_retry();
-    perform from sluice.maintain_groups();
+    perform pgq._maintain_positions(8388608::bigint);
+    perform pgq._maintain_retry(8388608::bigint, 20000);
+    perform from sluice.maintain_groups(null::text);
     return 0;
 end;
 $$;

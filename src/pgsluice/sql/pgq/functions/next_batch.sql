@@ -4,7 +4,7 @@ create or replace function pgq.next_batch(i_queue_name text, i_consumer_name tex
 returns bigint
 language sql
 as $$
-    select (pgq.next_batch_custom(i_queue_name, i_consumer_name, null, null, null)).batch_id;
+    select (pgq.next_batch_custom(i_queue_name, i_consumer_name, null::interval, null::integer, null::interval)).batch_id;
 $$;
 
 comment on function pgq.next_batch(text, text) is

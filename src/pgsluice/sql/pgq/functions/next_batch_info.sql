@@ -10,7 +10,7 @@ as $$
 begin
     select n.batch_id, n.cur_tick_id, n.prev_tick_id, n.cur_tick_time, n.prev_tick_time, n.cur_tick_event_seq, n.prev_tick_event_seq
     into batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time, cur_tick_event_seq, prev_tick_event_seq
-    from pgq.next_batch_custom(i_queue_name, i_consumer_name, null, null, null) as n;
+    from pgq.next_batch_custom(i_queue_name, i_consumer_name, null::interval, null::integer, null::interval) as n;
 end;
 $$;
 

@@ -5,7 +5,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return pgq.register_consumer_at(x_queue_name, x_consumer_id, null);
+    return pgq.register_consumer_at(x_queue_name, x_consumer_id, null::bigint);
 end;
 $$;
 

@@ -16,7 +16,7 @@ begin
     v_position := v_batch.standing;
     perform pgq._refuse_lost(v_position.pos_subscriber, v_position.pos_lost);
     -- A member has no place of its own: the main consumer went on when the batch was opened.
-    perform pgq._move((v_batch.subscriber).sub_ledger, pgq._at_tick(v_position, null));
+    perform pgq._move((v_batch.subscriber).sub_ledger, pgq._at_tick(v_position, null::pgq.tick));
     return 1;
 end;
 $$;

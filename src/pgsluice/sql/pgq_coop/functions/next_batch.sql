@@ -6,7 +6,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return pgq_coop.next_batch_custom(i_queue_name, i_consumer_name, i_subconsumer_name, null, null, null, null);
+    return pgq_coop.next_batch_custom(i_queue_name, i_consumer_name, i_subconsumer_name, null::interval, null::integer, null::interval, null::interval);
 end;
 $$;
 
@@ -23,7 +23,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return pgq_coop.next_batch_custom(i_queue_name, i_consumer_name, i_subconsumer_name, null, null, null, i_dead_interval);
+    return pgq_coop.next_batch_custom(i_queue_name, i_consumer_name, i_subconsumer_name, null::interval, null::integer, null::interval, i_dead_interval);
 end;
 $$;
 

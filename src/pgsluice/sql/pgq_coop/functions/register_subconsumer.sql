@@ -51,7 +51,7 @@ begin
     values (v_main.sub_id, v_main.sub_queue, v_consumer_id, v_main.sub_key)
     returning * into v_member;
     v_position.pos_subscriber := v_member.sub_key;
-    perform pgq._move(v_member.sub_ledger, pgq._at_tick(v_position, null));
+    perform pgq._move(v_member.sub_ledger, pgq._at_tick(v_position, null::pgq.tick));
     return 1;
 end;
 $$;

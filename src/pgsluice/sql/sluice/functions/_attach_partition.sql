@@ -17,15 +17,15 @@ set timezone = 'UTC'
 as $$
 declare
     v_table name;
-    v_owner name;
     v_key record;
     v_from text;
     v_to text;
     v_leaf name;
     v_columns text;
+    v_has_rows boolean;
     v_moved bigint := 0;
 begin
-    select c.relname, pg_get_userbyid(c.relowner) into v_table, v_owner from pg_class as c where c.oid = parent;
+    select c.relname into v_table from pg_class as c where c.oid = parent;
     select * into v_key from sluice._partition_key(parent);
     v_from := sluice._partition_literal(starts_at, v_key.is_time);
     v_to := sluice._partition_literal(ends_at, v_key.is_time);
@@ -47,13 +47,20 @@ begin
         'create table pgmq.%I (like pgmq.%I including defaults including constraints including generated including storage)',
         v_leaf, v_table
     );
-    if v_owner <> current_user then
-        execute format('alter table pgmq.%I owner to %I', v_leaf, v_owner);
-    end if;
     select string_agg(quote_ident(a.attname), ', ' order by a.attnum)
     into v_columns
     from pg_attribute as a
     where a.attrelid = parent and a.attnum > 0 and not a.attisdropped and a.attgenerated = '';
+    execute format(
+        'select exists (select from %1$s as stray where stray.%2$I >= $1::%3$s and stray.%2$I < $2::%3$s)',
+        v_key.default_partition, v_key.key_name, case when v_key.is_time then 'timestamptz' else 'bigint' end
+    )
+    into v_has_rows
+    using v_from, v_to;
+    if v_has_rows then
+        -- A trigger on them would run with the owner's rights.
+        perform pgmq._require_no_foreign_code(parent);
+    end if;
     execute format(
         'with moved as (
             delete from %1$s as stray where stray.%2$I >= $1::%3$s and stray.%2$I < $2::%3$s returning %4$s

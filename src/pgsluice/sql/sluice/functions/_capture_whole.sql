@@ -10,7 +10,7 @@ declare
     v_contents json[];
 begin
     execute format('lock table %s in share mode', source_table);
-    v_shape := sluice._capture_shape(source_table, options);
+    v_shape := sluice._capture_shape(source_table::oid, options);
     for v_contents in
         execute format(
             'select array_agg(c.content)

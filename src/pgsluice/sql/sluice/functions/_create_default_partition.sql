@@ -7,14 +7,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_table name;
-    v_owner name;
     v_role name;
 begin
-    select c.relname, pg_get_userbyid(c.relowner) into v_table, v_owner from pg_class as c where c.oid = parent;
+    select c.relname into v_table from pg_class as c where c.oid = parent;
     execute format('create table pgmq.%I partition of pgmq.%I default', v_table || '_default', v_table);
-    if v_owner <> current_user then
-        execute format('alter table pgmq.%I owner to %I', v_table || '_default', v_owner);
-    end if;
     perform pgmq._tune_storage(format('pgmq.%I', v_table || '_default')::regclass);
     -- metrics() counts it by its own name; all else goes through the parent.
     foreach v_role in array array['pg_monitor', 'sluice_admin', 'sluice_reader', 'sluice_monitor']

@@ -13,7 +13,7 @@ begin
         v_tick.tick_event_seq := pgq._event_seq(i_queue_id);
         return v_tick;
     elsif i_start = '"beginning"' then
-        return pgq._tick_after(i_queue_id, 0);
+        return pgq._tick_after(i_queue_id, 0::bigint);
     elsif jsonb_typeof(i_start -> 'tick') = 'number' then
         return pgq._kept_tick(i_queue_id, (i_start ->> 'tick')::bigint);
     elsif jsonb_typeof(i_start -> 'time') = 'string' then
@@ -24,7 +24,7 @@ begin
         order by t.tick_id desc
         limit 1;
         if not found then
-            return pgq._tick_after(i_queue_id, 0);
+            return pgq._tick_after(i_queue_id, 0::bigint);
         end if;
         return v_tick;
     end if;

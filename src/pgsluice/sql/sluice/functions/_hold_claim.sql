@@ -21,7 +21,7 @@ begin
     if v_claim.lease_until is not null then
         return v_claim;
     elsif v_claim.claim_id is null and i_claim_id between 1 and (sluice._last_claim(i_group.group_id)).claim_id then
-        perform sluice._refuse_claim(i_group, i_claim_id);
+        perform sluice._refuse_claim(i_group, i_claim_id, null::bigint[]);
     end if;
     raise exception using
         errcode = 'SG003',

@@ -25,7 +25,7 @@ begin
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9)',
         format('retry_entry_%s', (pgq._last_retry_pass()).pass_table)
     )
-    using due_at, (pgq._admit_events(queue_name, 1)).queue_id, now(), ev_type, ev_data,
+    using due_at, (pgq._admit_events(queue_name, 1::bigint)).queue_id, now(), ev_type, ev_data,
         ev_extra1, ev_extra2, ev_extra3, ev_extra4;
     return null;
 end;

@@ -68,7 +68,7 @@ begin
         cross join unnest(o.ev_ids) as s (ev_id)
         where o.group_id = i_group.group_id and o.claim_id = i_claim_id;
         v_outcome.ev_ids := array(
-            select e.ev_id from sluice._claimed_events(i_group, v_claim, null) as e where e.ev_id <> all (v_settled)
+            select e.ev_id from sluice._claimed_events(i_group, v_claim, null::bigint[]) as e where e.ev_id <> all (v_settled)
         );
     end if;
     v_outcome.outcome_at := clock_timestamp();

@@ -12,6 +12,7 @@
 create or replace function sluice._maintain_partitions()
 returns table (task text, queue_name text, done boolean, detail text)
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '50ms'
 as $$
@@ -50,18 +51,19 @@ begin
                 if (sluice._partition_key(v_parent)).default_partition is null then
                     raise undefined_table using message = format('%I is not there, or has no default partition', v_table.table_name);
                 end if;
+                perform pgmq._require_own_table(v_table.table_name::text);
                 v_details := case task
                     when 'drain default partition' then array[
-                        sluice._drain_default_partition(v_parent, v_table.queue_name, v_table.partition_interval)
+                        sluice._drain_default_partition(v_parent, v_table.queue_name::text, v_table.partition_interval)
                     ]
                     when 'create partitions' then array(
                         select sluice._premake_partitions(
-                            v_parent, v_table.queue_name, v_table.partition_interval, v_table.premake
+                            v_parent, v_table.queue_name::text, v_table.partition_interval, v_table.premake
                         )
                     )
                     else array(
                         select sluice._drop_partitions(
-                            v_parent, v_table.queue_name, v_table.partition_interval, v_table.retention_interval
+                            v_parent, v_table.queue_name::text, v_table.partition_interval, v_table.retention_interval
                         )
                     )
                 end;

@@ -32,7 +32,7 @@ begin
         v_expired_before := clock_timestamp() - v_rule.archive_retention;
         begin
             if exists (select from sluice.export as e where e.queue_name = v_rule.queue_name) then
-                v_deleted := sluice._drop_exported(v_rule.queue_name, v_expired_before, v_rows_left);
+                v_deleted := sluice._drop_exported(v_rule.queue_name::text, v_expired_before, v_rows_left);
             else
                 -- As an array: joined, their number unknown to the planner, it would read the whole table. The time once
                 -- more, so that only the old partitions of an archive are looked at.
@@ -47,7 +47,7 @@ begin
                            limit $2
                            for update skip locked
                        ))',
-                    pgmq.format_table_name(v_rule.queue_name, 'a')
+                    pgmq.format_table_name(v_rule.queue_name::text, 'a')
                 )
                 using v_expired_before, v_rows_left;
                 get diagnostics v_deleted = row_count;

@@ -14,7 +14,7 @@ begin
         select
             'schedule', s.queue_name, f.error is null,
             format('%s: %s', s.name, coalesce(f.error, format('slot %s fired', f.slot)))
-        from sluice.fire_schedules() as f
+        from sluice.fire_schedules(100) as f
         join sluice.schedule as s on s.name = f.name;
 
     with old as materialized (

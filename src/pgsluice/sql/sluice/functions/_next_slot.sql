@@ -45,7 +45,9 @@ begin
         where extract(minute from m at time zone i_time_zone) = any (v_cron.minutes)
           and (m at time zone i_time_zone)::date = any (v_days);
         -- None: this day is no such day, or it is nearly over.
-        v_from := sluice._first_moment(case when v_days[1] = v_today then v_days[2] else v_days[1] end, i_time_zone);
+        v_from := sluice._first_moment(
+            (case when v_days[1] = v_today then v_days[2] else v_days[1] end)::timestamp, i_time_zone
+        );
         exit when v_slot is not null or v_from is null;
     end loop;
     return v_slot;

@@ -31,19 +31,19 @@ begin
             hint = 'give minute, hour, day of month, month and day of week, as in ''30 3 * * mon-fri'', or @hourly, @daily, @weekly, @monthly or @yearly';
     end if;
 
-    v_cron.minutes := sluice._cron_field(i_cron, 'minute', v_fields[1], 0, 59, '{}');
-    v_cron.hours := sluice._cron_field(i_cron, 'hour', v_fields[2], 0, 23, '{}');
+    v_cron.minutes := sluice._cron_field(i_cron, 'minute', v_fields[1], 0, 59, '{}'::text[]);
+    v_cron.hours := sluice._cron_field(i_cron, 'hour', v_fields[2], 0, 23, '{}'::text[]);
     -- Without the L, which is no number.
     v_days := array_remove(string_to_array(v_fields[3], ','), 'l');
     v_cron.is_last_day := 'l' = any (string_to_array(v_fields[3], ','));
     v_cron.days := '{}';
     if cardinality(v_days) > 0 then
-        v_cron.days := sluice._cron_field(i_cron, 'day of month', array_to_string(v_days, ','), 1, 31, '{}');
+        v_cron.days := sluice._cron_field(i_cron, 'day of month', array_to_string(v_days, ','), 1, 31, '{}'::text[]);
     end if;
     v_cron.months := sluice._cron_field(
-        i_cron, 'month', v_fields[4], 1, 12, '{jan,feb,mar,apr,may,jun,jul,aug,sep,oct,nov,dec}'
+        i_cron, 'month', v_fields[4], 1, 12, '{jan,feb,mar,apr,may,jun,jul,aug,sep,oct,nov,dec}'::text[]
     );
-    v_cron.weekdays := sluice._cron_field(i_cron, 'day of week', v_fields[5], 0, 7, '{sun,mon,tue,wed,thu,fri,sat}');
+    v_cron.weekdays := sluice._cron_field(i_cron, 'day of week', v_fields[5], 0, 7, '{sun,mon,tue,wed,thu,fri,sat}'::text[]);
     v_cron.is_either := v_fields[3] not like '*%' and v_fields[5] not like '*%';
     return v_cron;
 end;

@@ -38,7 +38,7 @@ begin
             continue;
         elsif v_next.ev_id is not null then
             v_turn := sluice._last_turn(i_group.group_id, v_next.key);
-            perform sluice._put_back(v_turn, array[v_next], '-infinity');
+            perform sluice._put_back(v_turn, array[v_next], '-infinity'::timestamptz);
             -- If others wait already, it is written when to look at the key.
             continue when v_turn.waiting > 0 or v_turn.returned <> '{}';
         end if;

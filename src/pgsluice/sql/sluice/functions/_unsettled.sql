@@ -83,7 +83,7 @@ begin
           and o.claim_id = i_claim.claim_id
           and o.outcome in (i_outcome, case when i_outcome = 'retry' then 'reject' else i_outcome end)
     ) then
-        perform sluice._refuse_claim(i_group, i_claim.claim_id);
+        perform sluice._refuse_claim(i_group, i_claim.claim_id, null::bigint[]);
     end if;
     return v_left;
 end;

@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform sluice.capture(source_table, queue_name, '{}');
+    perform sluice.capture(source_table, queue_name, '{}'::jsonb);
 end;
 $$;
 
@@ -34,7 +34,7 @@ begin
     v_queue_id := (pgq._require_log(queue_name)).queue_id;
     perform sluice._require_capture_options(options);
     perform sluice._require_capturable(source_table);
-    v_shape := sluice._capture_shape(source_table, options);
+    v_shape := sluice._capture_shape(source_table::oid, options);
     perform sluice._require_capture_key(source_table, options, v_shape.key_columns);
 
     -- What an earlier call left that is not wanted now, or was made for a log of this name that is gone.

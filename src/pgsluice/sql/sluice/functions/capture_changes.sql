@@ -26,7 +26,7 @@ declare
     v_changes text;
 begin
     v_target := sluice._capture_target(tg_argv[0]);
-    v_shape := sluice._capture_shape(coalesce(pg_partition_root(tg_relid), tg_relid), v_options);
+    v_shape := sluice._capture_shape(coalesce(pg_partition_root(tg_relid)::oid, tg_relid), v_options);
     -- The rows are c, whole: c.* and not c, which could be a column.
     v_old := format('(select %s from old_rows as r) as c', v_shape.columns_sql);
     v_new := format('(select %s from new_rows as r) as c', v_shape.columns_sql);

@@ -47,8 +47,8 @@ begin
             message = format('qty is %s', coalesce(qty::text, 'null')),
             hint = 'take at least one row in a call';
     end if;
-    v_shape := sluice._capture_shape(source_table, v_options);
-    v_walk := sluice._capture_walk(source_table, v_shape.key_columns, after_key);
+    v_shape := sluice._capture_shape(source_table::oid, v_options);
+    v_walk := sluice._capture_walk(source_table::oid, v_shape.key_columns, after_key);
     if v_walk.key_sql is null then
         perform sluice._capture_whole(source_table, queue_name, v_options);
         return null;

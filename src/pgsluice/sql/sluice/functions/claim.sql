@@ -181,7 +181,7 @@ begin
         return query
             select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, e.attempts + 1, e.deliveries + 1, e.redriven, v_claim.lease_until - v_claim.clock_shift,
                 e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
-            from sluice._claimed_events(v_group, v_claim, null) as e;
+            from sluice._claimed_events(v_group, v_claim, null::bigint[]) as e;
         return;
     end if;
     if v_claim.redeliveries > 0 then

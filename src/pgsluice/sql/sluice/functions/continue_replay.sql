@@ -36,8 +36,8 @@ begin
     execute format(
         '%s select count(*), max(sent.archived_msg_id) from sent',
         sluice._replay_sql(
-            pgmq.format_table_name(v_replay.queue_name, 'a'),
-            pgmq.format_table_name(v_replay.target_queue_name, 'q'),
+            pgmq.format_table_name(v_replay.queue_name::text, 'a'),
+            pgmq.format_table_name(v_replay.target_queue_name::text, 'q'),
             format(
                 '($6 is null or m.msg_id > $6) and m.msg_id <= $7 and %s order by m.msg_id limit $8',
                 sluice._filter_sql('archived_at')

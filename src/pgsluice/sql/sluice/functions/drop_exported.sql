@@ -12,7 +12,7 @@ begin
             message = format('rows_max must be 1 or more: %s', rows_max),
             hint = 'give how many messages to drop at most; call it again while there are more';
     end if;
-    return sluice._drop_exported(v_queue_name, 'infinity', rows_max);
+    return sluice._drop_exported(v_queue_name, 'infinity'::timestamptz, rows_max::bigint);
 end;
 $$;
 

@@ -1,6 +1,7 @@
 create or replace function sluice.drop_queue_limits(queue_name text)
 returns boolean
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare

@@ -14,7 +14,7 @@ as $$
 declare
     v_table text := format('pgmq.%I', pgmq.format_table_name(queue_name, 'a'));
     v_unverified text := sluice._unverified_sql((sluice._require_export(queue_name, export_name)).export_id);
-    v_columns text := sluice._message_columns_sql(columns);
+    v_columns text := sluice._message_columns_sql(columns, false);
 begin
     return query
         with page as (

@@ -17,7 +17,7 @@ declare
     v_tried sluice.tried_message[];
 begin
     for v_message in
-        select t.* from sluice._tried_messages(queue_name, msg_ids, read_cts, null) as t
+        select t.* from sluice._tried_messages(queue_name, msg_ids, read_cts, null::integer) as t
     loop
         if v_message.outcome = 'done' and v_message.is_noted and v_message.noted_state = 'failed' then
             v_message.outcome := 'stale'; -- settled, and its pause stays

@@ -23,7 +23,7 @@ begin
     end if;
     return query
         select e.ev_id
-        from sluice._claimed_events(v_group, v_claim, null) as e
+        from sluice._claimed_events(v_group, v_claim, null::bigint[]) as e
         where e.error like 'its lease ended%';
 end;
 $$;

@@ -9,7 +9,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select m.queue_name, p.max_attempts, p.backoff, p.backoff_base, p.backoff_max, p.backoff_jitter, p.queue_name is null
     from pgmq.meta as m
-    cross join lateral sluice._retry_settings(m.queue_name) as p
+    cross join lateral sluice._retry_settings(m.queue_name::text, null::jsonb) as p
     order by m.queue_name;
 $$;
 

@@ -11,7 +11,7 @@ declare
 begin
     execute format(
         'select count(*) from (select from (%s) as event where event.ev_owner is null limit $1) as events',
-        pgq._events_between_sql((pgq._require_log(queue_name)).queue_id, after, upto)
+        pgq._events_between_sql((pgq._require_log(queue_name)).queue_id, after, upto, 1, 1)
     )
     using at_most
     into v_count;

@@ -11,7 +11,7 @@ declare
     v_queue_id integer;
 begin
     v_queue_id := (pgq._require_log(queue_name)).queue_id;
-    return coalesce(sluice._covers(after, (pgq._tick_after(v_queue_id, 0)).tick_snapshot), false) or exists (
+    return coalesce(sluice._covers(after, (pgq._tick_after(v_queue_id, 0::bigint)).tick_snapshot), false) or exists (
         select
         from pgq.standing as s
         where s.sub_queue = v_queue_id

@@ -19,7 +19,7 @@ declare
 begin
     v_queue_id := (pgq._require_log(queue_name)).queue_id;
     relation := format('pgq.event_%s', v_queue_id)::regclass;
-    v_tick := pgq._tick_after(v_queue_id, 0);
+    v_tick := pgq._tick_after(v_queue_id, 0::bigint);
     from_tick := v_tick.tick_id;
     from_snapshot := v_tick.tick_snapshot;
 

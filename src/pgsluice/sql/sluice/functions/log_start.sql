@@ -42,7 +42,7 @@ begin
     end if;
 
     if starting = 'earliest' then
-        v_tick := pgq._tick_after(v_queue_id, 0);
+        v_tick := pgq._tick_after(v_queue_id, 0::bigint);
     elsif starting not in ('latest', 'committed') then
         v_tick := sluice._standing_tick(v_queue_id, starting::bigint);
     elsif v_position.pos_last_tick is not null then

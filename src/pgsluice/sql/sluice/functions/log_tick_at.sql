@@ -13,7 +13,7 @@ begin
     execute format('select max(t.tick_id) from pgq.%I as t where t.tick_time <= $1', format('tick_%s', v_queue_id))
     using moment
     into v_tick_id;
-    return coalesce(v_tick_id, (pgq._tick_after(v_queue_id, 0)).tick_id);
+    return coalesce(v_tick_id, (pgq._tick_after(v_queue_id, 0::bigint)).tick_id);
 end;
 $$;
 

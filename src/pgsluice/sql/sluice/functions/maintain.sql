@@ -19,13 +19,13 @@ begin
             hint = 'call it in a READ COMMITTED transaction, best one of its own';
     end if;
     -- The steps, a line each. What is due comes first.
-    return query select * from sluice._maintain_schedules();
-    return query select * from sluice._maintain_retention();
-    return query select * from sluice._maintain_deduplication();
-    return query select * from sluice._maintain_inbox();
-    return query select * from sluice._maintain_attempts();
-    return query select * from sluice._maintain_limits();
-    return query select * from sluice._maintain_sinks();
+    return query select * from sluice._maintain_schedules(10000);
+    return query select * from sluice._maintain_retention(10000);
+    return query select * from sluice._maintain_deduplication(10000);
+    return query select * from sluice._maintain_inbox(10000);
+    return query select * from sluice._maintain_attempts(5000);
+    return query select * from sluice._maintain_limits(10000);
+    return query select * from sluice._maintain_sinks('1 day'::interval, 1000);
     return query select * from sluice._maintain_partitions();
 end;
 $$;

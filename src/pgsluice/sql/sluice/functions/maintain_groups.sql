@@ -106,7 +106,7 @@ begin
     -- What all groups share.
     log_name := null;
     group_name := null;
-    select l.action, l.reason into action, reason from sluice._maintain_ledgers() as l;
+    select l.action, l.reason into action, reason from sluice._maintain_ledgers(8388608::bigint) as l;
     if action is not null then
         return next;
     end if;

@@ -9,14 +9,14 @@ declare
     v_number constant integer := 0; -- its own among the notifiers
     v_standby constant interval := '2 seconds';
 begin
-    if not (sluice.notifier_pulse(v_number, v_standby, '{}')).is_leader then
+    if not (sluice.notifier_pulse(v_number, v_standby, '{}'::oid[])).is_leader then
         return 0;
     end if;
     return sluice.notifier_wake(
         array(
             select look.queue_name
             from (select array_agg(queue.queue_name) as names from sluice.notifier_queues() as queue) as every
-            cross join sluice.notifier_look(every.names, '{}', '{}') as look
+            cross join sluice.notifier_look(every.names, '{}'::bigint[], '{}'::timestamptz[]) as look
             where look.first_ready is not null or look.first_due is not null
         ),
         heartbeat => true

@@ -3,7 +3,9 @@ returns setof sluice.stored_message
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    select * from sluice.browse(queue_name, 'queue', after_msg_id, qty);
+    select * from sluice.browse(
+        queue_name, 'queue'::text, after_msg_id, qty, '{}'::jsonb, '{}'::jsonb, null::timestamptz, null::timestamptz
+    );
 $$;
 
 comment on function sluice.peek(text, integer, bigint) is

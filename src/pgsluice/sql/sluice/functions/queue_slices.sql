@@ -26,7 +26,7 @@ declare
     v_table text;
     v_id text := 'msg_id';
     v_condition text := 'true';
-    v_columns text := sluice._message_columns_sql(columns);
+    v_columns text := sluice._message_columns_sql(columns, false);
     v_highest bigint;
     v_pages bigint;
     v_bounds bigint[];

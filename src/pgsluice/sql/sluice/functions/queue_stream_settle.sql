@@ -6,7 +6,7 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_stream sluice.queue_stream := sluice._lock_queue_stream(stream_id, null);
+    v_stream sluice.queue_stream := sluice._lock_queue_stream(stream_id, null::bigint);
     v_marks timestamptz[];
     v_messages bigint := 0;
 begin

@@ -31,7 +31,7 @@ begin
     from sluice.outcome as o
     where o.group_id = v_group.group_id and o.claim_id = renew.claim_id;
     if v_events >= v_claim.events + v_claim.redeliveries then
-        perform sluice._refuse_claim(v_group, claim_id);
+        perform sluice._refuse_claim(v_group, claim_id, null::bigint[]);
     end if;
     v_outcome.group_id := v_group.group_id;
     v_outcome.claim_id := claim_id;

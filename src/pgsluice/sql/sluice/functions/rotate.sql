@@ -22,8 +22,8 @@ begin
             select v_queue.queue_name, r.segment, r.action, r.reason from pgq._rotate(v_queue.queue_id, false) as r;
     end loop;
     -- What all logs share.
-    perform pgq._maintain_positions();
-    perform pgq._maintain_retry();
+    perform pgq._maintain_positions(8388608::bigint);
+    perform pgq._maintain_retry(8388608::bigint, 20000);
     return query
         select m.log_name, null::integer, m.action,
             coalesce('share group ' || m.group_name || coalesce(': ' || m.reason, ''), 'share groups: ' || m.reason, 'share groups')

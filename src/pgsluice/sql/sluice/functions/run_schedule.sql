@@ -13,7 +13,7 @@ begin
         -- So that a queue that is gone has its name in the error.
         perform sluice._registered_name(v_schedule.queue_name);
     end if;
-    return sluice._send_scheduled(v_schedule, null);
+    return sluice._send_scheduled(v_schedule, null::timestamptz);
 end;
 $$;
 

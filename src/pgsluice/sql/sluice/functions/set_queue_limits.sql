@@ -18,6 +18,7 @@ create or replace function sluice.set_queue_limits(
 )
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -43,6 +44,7 @@ begin
         perform sluice._lock_limits(v_limits.limits_id);
     end if;
 
+    perform pgmq._require_own_table(v_limits.queue_table);
     perform sluice._drop_limit_indexes(v_limits);
     for v_index in
         select i.index_name, i.definition from sluice._limit_indexes(v_limits) as i

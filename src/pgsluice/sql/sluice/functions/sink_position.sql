@@ -6,7 +6,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform sluice._require_sink(sink_id, 0);
+    perform sluice._require_sink(sink_id, 0::bigint);
     perform sluice._lock_sink(sink_id);
     return query
         select c.version, c.detail from sluice.sink_commit as c where c.sink_id = sink_position.sink_id;

@@ -32,7 +32,7 @@ begin
         using v_woken[2]::pg_snapshot
         into v_is_new;
         if v_is_new then
-            perform pgq._notify_tick(v_queue_id, null);
+            perform pgq._notify_tick(v_queue_id, null::bigint);
             perform set_config(v_setting, format('%s %s', v_woken[1], pg_current_snapshot()), false);
         end if;
     end loop;

@@ -1,0 +1,64 @@
+-- Queues made before their functions ran with the rights of the schemas' owner belong to who created them. They go to that
+-- owner, and who had them keeps the rights on their rows. Not where code of a role that is not trusted hangs on them, where
+-- row security would then hold for who owned them, or where pg_partman works with that role's rights: verify lists those.
+--
+-- Nothing is called that could leave this role: the list is made first, and then only DDL runs.
+do $$
+declare
+    v_tables_max constant integer := 1000; -- each is locked, with its indexes
+    v_owner name := current_user;
+    v_tables record;
+    v_names text[];
+    v_owners name[];
+    v_lock_timeout_before text := current_setting('lock_timeout');
+begin
+    select array_agg(t.name order by t.name), array_agg(t.owner order by t.name)
+    into v_names, v_owners
+    from (
+        select format('pgmq.%I', part.relname) as name, pg_get_userbyid(part.relowner) as owner
+        from pgmq.meta as m
+        cross join (values ('q'), ('a')) as k (kind)
+        join pg_class as c
+            on c.relnamespace = 'pgmq'::regnamespace
+            and c.relname = pgmq.format_table_name(m.queue_name::text, k.kind)::name
+            and c.relkind in ('r', 'p')
+        join pg_class as part
+            on part.oid in (select t.relid from pg_partition_tree(c.oid::regclass) as t union select c.oid)
+        join pg_roles as r on r.oid = part.relowner
+        where part.relowner <> v_owner::regrole
+          and pgmq._foreign_code(c.oid::regclass) is null
+          and (
+            r.rolsuper
+            or not part.relrowsecurity
+                and not exists (select from pg_policy as p where p.polrelid = part.oid)
+                and (
+                    c.relkind = 'r'
+                    or exists (select from sluice.partitioned_table as p where p.table_name = c.relname)
+                )
+          )
+        order by 1
+        limit v_tables_max
+    ) as t;
+
+    perform set_config('role', current_setting('sluice.role_before'), true);
+    perform set_config('lock_timeout', '2s', true);
+    for i in 1 .. coalesce(cardinality(v_names), 0)
+    loop
+        begin
+            execute format('alter table %s owner to %I', v_names[i], v_owner);
+            if not (select r.rolsuper from pg_roles as r where r.rolname = v_owners[i]) then
+                execute format(
+                    'grant select, insert, update, delete, truncate, references on %s to %I', v_names[i], v_owners[i]
+                );
+            end if;
+        exception
+            when insufficient_privilege or lock_not_available then
+                raise notice using
+                    message = format('table %s still belongs to %I: %s', v_names[i], v_owners[i], sqlerrm),
+                    hint = format('alter table %s owner to %I', v_names[i], v_owner);
+        end;
+    end loop;
+    perform set_config('lock_timeout', v_lock_timeout_before, true);
+    perform set_config('role', v_owner::text, true);
+end;
+$$;
