@@ -115,6 +115,9 @@ SOUND = {
         .effect("changes/lake", "c").effect("changes/team", "c").effect(f"{DEAD_LETTER_LOG}/undertaker", "c"),
     "a commit that was lost with the server that was given up": Story().add("cut", None)
         .send("t", {"jobs": [("m", "k", 1, "accept")]}, "ok", stored=False).cut_from(100.0),
+    "messages of before the clock was set back come behind": Story().send("t1", {"steps": [("a", "k", 1, "accept")]})
+        .add("fault", "clock -10 s").send("t2", {"steps": [("b", "k", 2, "accept")]})
+        .effect("steps", "b", n=2).effect("steps", "a", n=1),
     "slots without a gap": Story().have(fired=[["beats", "1", SLOT, 1], ["beats", "2", SLOT + 1, 2]])
         .effect("beats/beat", "beat 1").effect("beats/beat", "beat 2"),
     "a gap where the clock stepped": Story().have(
@@ -155,6 +158,10 @@ BROKEN = {
     },
     "order": {
         "of a key of a group": delivered().without("orders/keyed", "a").effect("orders/keyed", "a", n=1),
+        "of a key of a queue": Story().send("t1", {"steps": [("a", "k", 1, "accept"), ("b", "k", 2, "accept")]})
+            .add("fault", "clock -10 s").effect("steps", "b", n=2).effect("steps", "a", n=1),
+        "of a key of a group beside a clock step": delivered().add("fault", "clock -10 s")
+            .without("orders/keyed", "a").effect("orders/keyed", "a", n=1),
         "of a key of a consumer": delivered().without("orders/audit", "a").effect("orders/audit", "a", n=1),
     },
     "journal": {

@@ -105,7 +105,9 @@ class Actor:
         is_gone = isinstance(error, psycopg.OperationalError) and (
             error.sqlstate is None or self._session is None or self._session.closed
         )
-        if not is_gone and error.sqlstate not in EXPECTED:
+        # A prepared transaction is busy until the session that prepared it is gone.
+        is_busy = error.sqlstate == "55000" and "is busy" in str(error)
+        if not is_gone and not is_busy and error.sqlstate not in EXPECTED:
             self.report(error)
 
     def report(self, error: BaseException) -> None:

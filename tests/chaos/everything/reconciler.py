@@ -9,7 +9,8 @@ there are violations:
     doubled     an item has several effects at one receiver, or an effect and a dead letter, or several dead letters
     dead        an item is dead-lettered that its rule does not reject, or for another reason
     phantom     an effect or dead letter of an item that no committed transaction sent
-    order       effects of a key are not in the order in which its items were committed
+    order       effects of a key are not in the order in which its items were committed; messages of a queue that were sent
+                before the clock was set back are visible later than those sent after it, and may come behind them
     slots       a schedule's slot was fired twice, or not at all outside of clock steps
     pinned      a segment that is not the current one still has events, or consumers that need it
     waiting     something was left when the time for draining was over
@@ -37,6 +38,8 @@ from support_history import NEVER, Operation, operations
 UNDERTAKER = f"{DEAD_LETTER_LOG}/undertaker"
 BURIED = "changes/buried"
 SHOWN = 5
+SET_BACK = "clock -"
+SET_BACK_S = 1.0  # between the step and its line in the history
 REASONS = {"reject": ("rejected",), "retry": ("too many attempts", "its lease ended")}
 
 
@@ -178,6 +181,13 @@ class Reconciler:
                 self._say(kind, f"{receiver}: {len(items)} {what}", items)
 
     def _judge_order(self) -> None:
+        sent = {
+            item["item"]: op.invoked
+            for op in self._by_name["send"]
+            for items in op.asked["items"].values()
+            for item in items
+        }
+        set_back = [op.invoked for op in self._by_name["fault"] if op.asked.startswith(SET_BACK)]
         last: dict[tuple[str, str], tuple[int, str]] = {}
         wrong: dict[str, list[str]] = defaultdict(list)
         for consumer, item, key, n, _ in self._snapshot["effects"]:
@@ -185,7 +195,13 @@ class Reconciler:
                 continue
             self.figures["effects in order"] += 1
             before, name = last.get((consumer, key), (0, ""))
-            if n < before:
+            is_late = consumer in QUEUES and any(
+                sent.get(item, NEVER) <= at + SET_BACK_S and at <= sent.get(name, 0)
+                for at in set_back
+            )
+            if n < before and is_late:
+                self.figures["messages late after the clock was set back"] += 1
+            elif n < before:
                 wrong[consumer].append(f"{item} after {name} of {key}")
             last[consumer, key] = max((before, name), (n, item))
         for consumer, items in wrong.items():

@@ -250,10 +250,10 @@ class Run:
         for step in (*steps, 3 * DAY_S):
             with self._clusters.connect() as session:
                 before = value(session, "select clock_timestamp()")
+                self._count(f"clock {step:+.0f} s")
                 self._clusters.clock.shift(step)
                 after = value(session, "select clock_timestamp()")
             self._skipped.append(sorted([before.isoformat(), after.isoformat()]))
-            self._count(f"clock {step:+.0f} s")
             self._disturb(self._plan.phase_s / 2)
 
     def _promotion(self) -> None:
