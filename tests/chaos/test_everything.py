@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -31,7 +32,8 @@ WITHOUT = tuple(os.environ.get("PGSLUICE_TEST_WITHOUT", DEFECTS).split())
 def folders(servers_folder, tmp_path):
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     folder.chmod(0o755)
-    return tmp_path, folder
+    yield tmp_path, folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def run(plan, folders):

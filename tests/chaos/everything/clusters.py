@@ -40,6 +40,9 @@ class Clusters:
         self._number = 0
         self._all: list[EmbeddedServer] = []
         self.server = self._new(version)
+
+    def start(self) -> None:
+        """Start the first server."""
         self.server.start()
 
     def _new(self, version: int) -> EmbeddedServer:
