@@ -297,6 +297,8 @@ class Run:
 
     def _verify(self, after: str) -> None:
         """Compare the schemas with this release; the run's own trigger does not count."""
+        if "verify" in self._plan.without:
+            return
         with self._clusters.connect() as session:
             found = schema.verify(session)
         self._differences += [f"after {after}: {line}" for line in found if "note_slot" not in line]
