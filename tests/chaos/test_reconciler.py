@@ -12,6 +12,7 @@ from chaos.everything.running import reconcile
 from support_history import Log, Operation
 
 SLOT = 1795661362.0
+DEADLOCK = {"error": "DeadlockDetected: deadlock detected", "code": "40P01", "at": []}
 
 
 class Story:
@@ -118,6 +119,7 @@ SOUND = {
     "messages of before the clock was set back come behind": Story().send("t1", {"steps": [("a", "k", 1, "accept")]})
         .add("fault", "clock -10 s").send("t2", {"steps": [("b", "k", 2, "accept")]})
         .effect("steps", "b", n=2).effect("steps", "a", n=1),
+    "a deadlock beside a clock step": Story().add("fault", "clock +10 s").add("unexpected", DEADLOCK, "info"),
     "slots without a gap": Story().have(fired=[["beats", "1", SLOT, 1], ["beats", "2", SLOT + 1, 2]])
         .effect("beats/beat", "beat 1").effect("beats/beat", "beat 2"),
     "a gap where the clock stepped": Story().have(
@@ -190,7 +192,10 @@ BROKEN = {
     },
     "waiting": {"a group": Story().have(waiting=[["orders", "plain", "0", "2", "0"]])},
     "schema": {"a difference": Story().have(differences=["+ function sluice.tick()"])},
-    "unexpected": {"an error": Story().add("unexpected", {"error": "InternalError: tuple", "at": []}, "info")},
+    "unexpected": {
+        "an error": Story().add("unexpected", {"error": "InternalError: tuple", "code": "XX000", "at": []}, "info"),
+        "a deadlock": Story().add("unexpected", DEADLOCK, "info").add("fault", "clock +10 s"),
+    },
 }  # fmt: skip
 
 

@@ -115,7 +115,8 @@ class Actor:
         text = "".join(traceback.format_exception_only(error)).strip()
         frames = traceback.extract_tb(error.__traceback__)
         places = [f"{frame.name}:{frame.lineno}" for frame in frames if "chaos" in frame.filename]
-        self.log.write("invoke", "unexpected", {"error": text, "at": places})
+        code = getattr(error, "sqlstate", None)
+        self.log.write("invoke", "unexpected", {"error": text, "code": code, "at": places})
 
     def roll_back(self) -> None:
         """Leave a transaction that an error ended."""

@@ -15,11 +15,12 @@ there are violations:
     pinned      a segment that is not the current one still has events, or consumers that need it
     waiting     something was left when the time for draining was over
     schema      `verify` finds a difference
-    unexpected  a session got an error that no fault of the run explains
+    unexpected  a session got an error that no fault of the run explains; a deadlock is explained by a clock step, which ends
+                the limit of a rotation's waits early or late
 
 History, `asked`: `send` {txn, items: {target: [{item, key, n, rule}]}, undone: [item]}, `settle` {settlement, effects},
 `resolve` {txn, how}, `cut`: what is committed after its beginning may be lost with a server that is given up; `unexpected`
-{error, at}. Which transactions were committed is told by the table `sent`, whatever the answer to their commit was.
+{error, code, at}. Which transactions were committed is told by the table `sent`, whatever the answer to their commit was.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ UNDERTAKER = f"{DEAD_LETTER_LOG}/undertaker"
 BURIED = "changes/buried"
 SHOWN = 5
 SET_BACK = "clock -"
+DEADLOCK = "40P01"
+BESIDE_S = 5.0
 SET_BACK_S = 1.0  # between the step and its line in the history
 REASONS = {"reject": ("rejected",), "retry": ("too many attempts", "its lease ended")}
 
@@ -242,13 +245,24 @@ class Reconciler:
                 self._say("pinned", f"segment {segment['segment']} of {segment['log']}: {about}")
         for line in self._snapshot["differences"]:
             self._say("schema", line)
-        errors = Counter(op.asked["error"] for op in self._by_name["unexpected"])
-        places = {op.asked["error"]: op.asked["at"] for op in self._by_name["unexpected"]}
+        errors: Counter[str] = Counter()
+        places = {}
+        for op in self._by_name["unexpected"]:
+            if op.asked["code"] == DEADLOCK and self._is_beside_clock_step(op):
+                self.figures["deadlocks beside a clock step"] += 1
+                continue
+            errors[op.asked["error"]] += 1
+            places[op.asked["error"]] = op.asked["at"]
         for error, count in errors.items():
             self._say("unexpected", f"{count} times {error} at {places[error]}")
         for op in self._by_name["fault"]:
             self.figures[f"faults: {op.asked}"] += 1
         self.figures["reinstalls"] = sum(op.outcome == "ok" for op in self._by_name["reinstall"])
+
+    def _is_beside_clock_step(self, op: Operation) -> bool:
+        """Return True if a step may have ended the waits for locks that PostgreSQL measures by the same clock."""
+        steps = [step for step in self._by_name["fault"] if step.asked.startswith("clock")]
+        return any(step.invoked <= op.invoked <= step.invoked + BESIDE_S for step in steps)
 
 
 def judge(history: list[Operation], snapshot: dict[str, Any]) -> Reconciler:
