@@ -255,7 +255,9 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     return (*foreign, *missing, *difference.changes)
 
 
-def uninstall(connection: psycopg.Connection[Any], *, drop_data: bool = False) -> None:
+def uninstall(
+    connection: psycopg.Connection[Any], *, drop_data: bool = False, drop_dependents: bool = False
+) -> None:
     """Drop the schemas, and the older names if they are there.
 
     The roles stay: other databases of the server may use them.
@@ -263,10 +265,13 @@ def uninstall(connection: psycopg.Connection[Any], *, drop_data: bool = False) -
     Args:
         connection: Of the schemas' owner; part of its transaction.
         drop_data: Also when queues, logs or dead letters hold data.
+        drop_dependents: Also when objects outside the schemas depend on them: views, functions, triggers on captured
+            tables, foreign keys. They are dropped, too.
 
     Raises:
         NotInstalledError: There is nothing of ours to drop.
-        SchemaError: There is data and `drop_data` is False; what there is, is named. Nothing was dropped.
+        SchemaError: There is data and `drop_data` is False, or there are dependent objects and `drop_dependents` is
+            False; what there is, is named. Nothing was dropped.
     """
     installed = installed_versions(connection)
     if not installed:
@@ -278,6 +283,13 @@ def uninstall(connection: psycopg.Connection[Any], *, drop_data: bool = False) -
             raise SchemaError(
                 f"the schemas hold data ({names}); drop it with them by --drop-data, or drop the queues and "
                 "logs first"
+            )
+        dependents = fetch(connection, read("dependents.sql"))
+        if dependents and not drop_dependents:
+            names = ", ".join(f"{kind} {name}" for kind, name in dependents)
+            raise SchemaError(
+                f"objects outside the schemas depend on them ({names}); drop them with the schemas by "
+                "--drop-dependents, or drop them first"
             )
         if _has_legacy(installed):
             run(connection, read("legacy/uninstall.sql"))

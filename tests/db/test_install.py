@@ -355,3 +355,47 @@ def test_an_installation_killed_at_any_point_leaves_nothing(empty_database):
         assert schema.installed_versions(connection) == ()
         assert schema.install(connection) != ()
         assert schema.verify(connection) == ()
+
+
+DEPENDENTS = """
+create table public.account (id bigint primary key, n integer);
+select pgq.create_queue('changes');
+select sluice.capture('public.account', 'changes');
+create view public.lengths as select queue_name from pgmq.metrics_all();
+create function public.one() returns setof pgmq.message_record language sql as 'select null::pgmq.message_record';
+create table public.follower (queue_name varchar references pgmq.meta (queue_name));
+create table public.typed (message pgmq.message_record);
+"""
+
+
+def test_uninstalling_names_what_depends_on_the_schemas_and_asks(connection):
+    connection.execute(DEPENDENTS)
+
+    with pytest.raises(SchemaError, match="objects outside the schemas depend on them") as caught:
+        schema.uninstall(connection, drop_data=True)
+
+    said = str(caught.value)
+    for name in (
+        "view public.lengths", "function public.one()", " on public.account", "queue_name_fkey on public.follower",
+        "table column public.typed.message",
+    ):  # fmt: skip
+        assert name in said, said
+    assert value(connection, "select to_regclass('public.lengths') is not null")
+
+    schema.uninstall(connection, drop_data=True, drop_dependents=True)
+    assert value(connection, "select to_regclass('public.lengths') is null")
+    assert value(connection, "select count(*) from public.account") == 0
+
+
+def test_uninstalling_without_dependents_needs_no_option(connection):
+    schema.install(connection, legacy=True)
+    connection.execute(
+        "select pgmq.create_partitioned('orders'), pgmq.enable_notify_insert('orders')"
+    )
+    connection.execute(
+        "select pgq.create_queue('changes'), sluice.set_queue_limits('orders', 2, 1)"
+    )
+
+    schema.uninstall(connection, drop_data=True)
+
+    assert schema.installed_versions(connection) == ()

@@ -135,11 +135,16 @@ def print_(extras: tuple[str, ...]) -> None:
 @schema.command()
 @dsn_option
 @click.option("--drop-data", is_flag=True, help="Also when queues, logs or dead letters hold data.")
+@click.option(
+    "--drop-dependents",
+    is_flag=True,
+    help="Also drop views, functions, triggers and foreign keys that depend on the schemas.",
+)
 @click.confirmation_option(prompt="Drop the schemas pgmq, pgq and sluice?")
-def uninstall(dsn: str | None, drop_data: bool) -> None:
+def uninstall(dsn: str | None, drop_data: bool, drop_dependents: bool) -> None:
     """Drop the schemas; the roles sluice_… and pgq_… stay, as other databases may use them."""
     with connect(resolve(dsn)) as connection:
-        installer.uninstall(connection, drop_data=drop_data)
+        installer.uninstall(connection, drop_data=drop_data, drop_dependents=drop_dependents)
     _console.print("dropped the schemas pgmq, pgq and sluice")
 
 
