@@ -25,6 +25,7 @@ NOT_CALLED = {
     "pgmq._partman_create": "needs pg_partman, and writes its tables",
     "pgmq._partman_forget": "needs pg_partman, and writes its tables",
     "pgq._adopt_retries": "part of adopting PgQ",
+    "pgq._rewind_retries": "after the server's clock went back",
     "sluice._forget_settled": "part of sluice.after_restore for a log that came from another server",
 }
 
@@ -364,6 +365,7 @@ def use_ledgers_of_queues(connection: psycopg.Connection) -> None:
         "sluice.set_retention('by_id', '1 microsecond')",
         "sluice.sink_commit('importer', 2)",
         "sluice.drop_stages('importer', 2)",
+        "sluice.set_sink_owner('importer', current_user)",
         "sluice.forget_sink('importer')",
     )
     claim(connection, "limited")

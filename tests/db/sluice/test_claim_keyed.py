@@ -10,7 +10,18 @@ import pytest
 
 from support import replace_in, rows, value
 from support_log import error_of, tick
-from support_share_groups import acknowledge, claim, dead, info, let_pass, renew, rotate
+from support_share_groups import (
+    acknowledge,
+    claim,
+    create_group,
+    dead,
+    info,
+    let_pass,
+    make_log,
+    renew,
+    rotate,
+    send,
+)
 from support_share_keys import blocked, claimed_keys, make_keyed, send_keys, unpark
 
 BLOCK_PARK = pytest.mark.parametrize("when_waiting", ["block", "park"])
@@ -381,3 +392,14 @@ def test_a_group_with_another_key_is_another_group(connection):
     assert rows(connection, "select key, when_waiting from sluice.list_groups('changes')") == [
         ("ev_extra1", "block")
     ]
+
+
+def test_a_claim_of_a_billion_events_and_a_billion_attempts_fits(connection):
+    make_log(connection)
+    create_group(connection, key="ev_type", max_attempts=10**9)
+    send(connection, "one", "two")
+    connection.execute("select pgq.ticker(%s)", ("changes",))
+
+    assert len(claim(connection, 1)) == 1
+    assert claim(connection, 10**9) == []  # the other event waits for its key
+    assert value(connection, "select max_deliveries from sluice.share_group") == 2**31 - 1

@@ -181,3 +181,22 @@ def test_errors(connection, log, call, code, message):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute(call)
     assert (caught.value.sqlstate, caught.value.diag.message_primary) == (code, message)
+
+
+def test_a_sequence_that_caches_numbers_is_reported(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    report = (
+        "select log_name, segment, action, reason from sluice.rotate() where action = 'misnumbered'"
+    )
+    assert rows(connection, report) == []
+
+    connection.execute("alter sequence pgq.event_1_id_seq cache 20")
+
+    assert rows(connection, report) == [
+        (
+            "changes",
+            None,
+            "misnumbered",
+            "sequence pgq.event_1_id_seq caches 20 numbers for each session; alter sequence pgq.event_1_id_seq cache 1",
+        )
+    ]

@@ -75,8 +75,16 @@ METRICS: LiteralString = """
 select
     %s::text,
     pg_catalog.count(*),
-    extract(epoch from pg_catalog.now() - pg_catalog.max(queued.enqueued_at))::integer,
-    extract(epoch from pg_catalog.now() - pg_catalog.min(queued.enqueued_at))::integer,
+    greatest(least(
+        extract(epoch from pg_catalog.now())
+        - extract(epoch from pg_catalog.max(queued.enqueued_at) filter (where pg_catalog.isfinite(queued.enqueued_at))),
+        2147483647
+    ), -2147483647)::integer,
+    greatest(least(
+        extract(epoch from pg_catalog.now())
+        - extract(epoch from pg_catalog.min(queued.enqueued_at) filter (where pg_catalog.isfinite(queued.enqueued_at))),
+        2147483647
+    ), -2147483647)::integer,
     (select case when ids.is_called then ids.last_value else 0 end from {ids} as ids),
     pg_catalog.now(),
     pg_catalog.count(*) filter (where queued.vt <= pg_catalog.now()),

@@ -25,7 +25,8 @@ declare
     v_last bigint;
 begin
     execute format(
-        'select count(*), count(*) filter (where first.vt <= $1), min(first.enqueued_at), max(first.enqueued_at), min(first.msg_id)
+        'select count(*), count(*) filter (where first.vt <= $1), min(first.enqueued_at) filter (where isfinite(first.enqueued_at)),
+            max(first.enqueued_at) filter (where isfinite(first.enqueued_at)), min(first.msg_id)
          from (
             select queued.msg_id, queued.vt, queued.enqueued_at
             from pgmq.%I as queued

@@ -102,6 +102,7 @@ begin
         end if;
     end if;
 
+    perform pgmq._tune_storage(format('pgmq.%I', v_queue)::regclass);
     -- Ready or deferred: a condition that no clock changes, and an index for each. README.md says why.
     if to_regclass(format('pgmq.%I', v_queue || '_ready_idx')) is null then -- PGMQ has no notice about it
         execute format('create index %I on pgmq.%I (msg_id) where vt <= enqueued_at', v_queue || '_ready_idx', v_queue);

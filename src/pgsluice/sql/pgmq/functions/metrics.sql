@@ -11,8 +11,8 @@ begin
     select * into v_counted from pgmq._count(v_queue, now());
     v_result.queue_name := queue_name;
     v_result.queue_length := v_counted.length;
-    v_result.newest_msg_age_sec := extract(epoch from now() - v_counted.newest);
-    v_result.oldest_msg_age_sec := extract(epoch from now() - v_counted.oldest);
+    v_result.newest_msg_age_sec := pgmq._age_s(v_counted.newest);
+    v_result.oldest_msg_age_sec := pgmq._age_s(v_counted.oldest);
     -- Ids handed out, rolled back ones included; 0 before the first.
     execute format(
         'select case when ids.is_called then ids.last_value else 0 end from pgmq.%I as ids', v_queue || '_msg_id_seq'

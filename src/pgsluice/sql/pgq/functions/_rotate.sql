@@ -42,6 +42,13 @@ begin
     if v_queue.queue_switch_step2 is null then
         perform pgq._finish_switch(i_queue_id);
     end if;
+    -- A session that caches numbers gives lower ones to later events: changes of one row would be delivered out of order.
+    return query
+        select null::integer, 'misnumbered',
+            format('sequence %s caches %s numbers for each session; alter sequence %s cache 1', s.seqrelid::regclass, s.seqcache, s.seqrelid::regclass)
+        from pg_sequence as s
+        where s.seqrelid in (v_queue.queue_event_seq::regclass, v_queue.queue_tick_seq::regclass)
+          and s.seqcache > 1;
 
     for segment in
         select s.number from pgq._segments(i_queue_id) as s (number) where s.number <> v_queue.queue_cur_table

@@ -33,7 +33,7 @@ begin
     v_group := jsonb_populate_record(i_group, i_options - 'start');
     v_group.lease := coalesce(v_group.lease, '30 seconds');
     v_group.max_attempts := coalesce(v_group.max_attempts, 5);
-    v_group.max_deliveries := coalesce(v_group.max_deliveries, 3 * v_group.max_attempts);
+    v_group.max_deliveries := coalesce(v_group.max_deliveries, least(3 * v_group.max_attempts::bigint, 2147483647));
     v_group.backoff := coalesce(v_group.backoff, 'exponential');
     v_group.backoff_base := coalesce(v_group.backoff_base, '1 second');
     v_group.backoff_cap := coalesce(v_group.backoff_cap, '10 minutes');

@@ -39,7 +39,7 @@ begin
         claim.upto_ev_id := coalesce(v_step.upto_ev_id, claim.upto_ev_id);
         v_looked := v_looked + cardinality(v_events);
         exit when claim.events > 0 or v_looked >= v_looked_max;
-        v_batch := greatest(v_batch, least(4 * v_batch, v_batch_max));
+        v_batch := greatest(v_batch, least(4 * v_batch::bigint, v_batch_max));
     end loop;
 end;
 $$;
