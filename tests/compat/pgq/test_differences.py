@@ -37,6 +37,7 @@ SHOWN = {
     "rotation refuses REPEATABLE READ": ["db/pgq/test_maint_rotate_tables_step1.py"],
     "each tick is notified on the log's channel": ["db/sluice/test_listen_log.py"],
     "a snapshot in which something runs": ["db/pgq/test__require_newer_snapshot.py"],
+    "a log that was restored from a dump": ["db/sluice/test_after_restore_states.py"],
     "`maint_tables_to_vacuum` lists other tables": [CASES],
     "after its ticks a consumer may be given up": ["db/sluice/test_set_log_policy.py"],
     "a session that opens, finishes or moves waits": ["concurrency/test_positions.py"],

@@ -1,7 +1,5 @@
 import itertools
-import subprocess
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,6 +8,7 @@ from conftest import TEMPLATE, VERSIONS, _new_database
 from support import rows, value
 from support_epoch import EPOCH, go_to_the_end_of_an_epoch
 from support_log import tick
+from support_restore import dump_and_restore
 
 
 @pytest.fixture(params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])
@@ -24,19 +23,6 @@ def old_and_new(request, servers):
     database_on = contextmanager(_new_database)
     with database_on(old, TEMPLATE) as first, database_on(new, "template0") as second:
         yield first, second
-
-
-def dump_and_restore(old, new):
-    bin_dir = Path(old.server.bin_dir)
-    dump = subprocess.run(
-        [bin_dir / "pg_dump", "--format=custom", old.url], check=True, capture_output=True
-    )
-    subprocess.run(
-        [bin_dir / "pg_restore", "--exit-on-error", "--dbname", new.url],
-        input=dump.stdout,
-        check=True,
-        capture_output=True,
-    )
 
 
 def insert(connection, data):
@@ -107,7 +93,9 @@ def test_a_restored_log_delivers_what_it_would_have_delivered_where_it_was(old_a
     dump_and_restore(old, new)
 
     with new.connect() as connection:
-        with pytest.raises(psycopg.Error, match="Invalid PgQ state") as caught:
+        with pytest.raises(
+            psycopg.Error, match="event log 'changes' was restored from a dump"
+        ) as caught:
             connection.execute("select pgq.ticker('changes')")
         assert "sluice.after_restore()" in caught.value.diag.message_hint
         assert rows(connection, "select * from sluice.after_restore()") == [("changes", 5)]
@@ -135,6 +123,20 @@ def test_a_restored_log_delivers_what_it_would_have_delivered_where_it_was(old_a
     }
 
 
+def test_a_kept_tick_at_which_no_consumer_stands_does_not_stop_the_repair(old_and_new):
+    old, new = old_and_new
+    with old.connect() as connection:
+        connection.execute("select pgq.create_queue('changes')")
+        connection.execute("select pgq.register_consumer('changes', 'lake')")
+        for number in range(3):
+            insert(connection, f"{number}")
+            connection.execute("select sluice.log_tick('changes')")
+    dump_and_restore(old, new)
+    with new.connect() as connection:
+        assert rows(connection, "select * from sluice.after_restore()") == [("changes", 3)]
+        assert consume(connection, "lake") == [["0", "1", "2"]]
+
+
 def test_a_repaired_log_goes_on_and_is_repaired_once(old_and_new, log):
     old, new = old_and_new
     dump_and_restore(old, new)
@@ -159,9 +161,13 @@ def test_without_the_repair_events_would_not_come(old_and_new, log):
     old, new = old_and_new
     dump_and_restore(old, new)
     with new.connect() as connection:
-        # The ticker's refusal taken away.
+        # The refusals taken away.
         connection.execute(
             """create or replace function pgq._is_ahead(i_snapshot pg_snapshot) returns boolean
+            language sql as 'select false'"""
+        )
+        connection.execute(
+            """create or replace function pgq._is_restored(i_queue_id integer) returns boolean
             language sql as 'select false'"""
         )
         insert(connection, "new")

@@ -189,9 +189,10 @@ class Ticking:
         return self._runner.run(logs.list_segments(queue_name))
 
     def after_restore(self, queue_name: str | None = None) -> list[RestoredLog]:
-        """Repair logs after a dump of them was restored into another server, where ids of transactions mean nothing.
+        """Repair logs after a dump of them was restored, whose transaction ids mean nothing in this server.
 
-        Call it before anybody uses them. Consumers and events keep their places.
+        Until then they are not ticked. Consumers and events keep their places. Physical copies and pg_upgrade
+        need no repair.
 
         Args:
             queue_name: An existing log; None: all.

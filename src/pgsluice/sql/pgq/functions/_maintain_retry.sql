@@ -44,6 +44,7 @@ begin
     if (v_bytes < v_bytes_max and pg_relation_size(format('pgq.%I', v_other)::regclass) = 0)
         or current_setting('transaction_isolation') <> 'read committed'
         or not pgq._lock_tables('{pgq.retry_pass}'::regclass[], 'share update exclusive', 0)
+        or pgq._is_restored(0)
     then
         return false;
     end if;

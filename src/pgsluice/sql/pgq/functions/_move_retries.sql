@@ -33,6 +33,12 @@ begin
     if not pgq._lock_tables('{pgq.retry_pass}'::regclass[], 'share update exclusive', 0) then
         return 0;
     end if;
+    if pgq._is_restored(0) then
+        raise warning using
+            message = 'retried and delayed events are not moved: they were restored from a dump and are not repaired yet',
+            hint = 'repair them with: select * from sluice.after_restore()';
+        return 0;
+    end if;
     v_last := pgq._last_retry_pass();
     if v_now < v_last.pass_time - interval '1 second' then
         v_last := pgq._rewind_retries(v_last, v_now);

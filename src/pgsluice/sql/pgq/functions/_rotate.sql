@@ -31,6 +31,10 @@ begin
         return query select null::integer, 'kept', 'the log is being registered to, rotated or changed';
         return;
     end if;
+    if pgq._is_restored(i_queue_id) then
+        return query select null::integer, 'kept', 'restored from a dump and not repaired; call sluice.after_restore()';
+        return;
+    end if;
     if v_queue.queue_switch_step2 is null and v_queue.queue_switch_step1 = pg_current_xact_id_if_assigned() then
         return; -- the second step is for another transaction
     end if;

@@ -36,6 +36,7 @@ begin
         'pgq.' || v_parent, 'pgq.' || v_event_seq, 'pgq.' || v_tick_seq
     )
     returning queue_ntables into v_ntables;
+    perform pgq._mark_origin(v_queue_id);
 
     execute format('create sequence pgq.%I', v_tick_seq);
     execute format('create sequence pgq.%I', v_event_seq);

@@ -54,6 +54,7 @@ begin
         execute format('drop table pgq.%I', v_table);
     end loop;
     delete from pgq.queue as q where q.queue_id = v_queue_id;
+    delete from pgq.origin as o where o.queue_id = v_queue_id;
     execute format('drop sequence pgq.%I', format('event_%s_id_seq', v_queue_id));
     execute format('drop sequence pgq.%I', format('event_%s_tick_seq', v_queue_id));
     perform pgq._drop_log_functions(v_queue_id);

@@ -15,6 +15,7 @@ begin
     if not found then
         return null;
     end if;
+    perform pgq._refuse_restored(v_queue.queue_id);
     if not v_queue.is_held then
         perform setval(
             v_queue.queue_event_seq::regclass,

@@ -85,6 +85,7 @@ begin
         end if;
     end if;
 
+    perform pgq._refuse_restored(v_subscriber.sub_queue);
     batch_id := v_position.pos_batch;
     cur_tick_id := v_position.pos_next_tick;
     prev_tick_id := v_position.pos_last_tick;

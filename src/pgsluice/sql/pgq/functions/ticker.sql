@@ -51,6 +51,7 @@ begin
             detail = format('The event log is %L.', i_queue_name),
             hint = 'set queue_ticker_paused to false in pgq.queue';
     end if;
+    perform pgq._refuse_restored(v_queue.queue_id); -- also when it is not time to tick
 
     if not pgq._lock_ticks(v_queue.queue_id, false) then
         return null; -- somebody else ticks this log right now
@@ -100,6 +101,7 @@ as $$
 declare
     v_queue_name text;
     v_ticked bigint := 0;
+    v_hint text;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -121,7 +123,8 @@ begin
             end if;
         exception
             when sqlstate 'PQ001' or sqlstate 'PQ004' then
-                raise warning 'event log % is not ticked: %', v_queue_name, sqlerrm;
+                get stacked diagnostics v_hint = pg_exception_hint;
+                raise warning using message = format('event log %s is not ticked: %s', v_queue_name, sqlerrm), hint = v_hint;
         end;
     end loop;
     return v_ticked;

@@ -57,6 +57,7 @@ begin
             hint = 'give each process a subconsumer name of its own, or try again';
     end if;
 
+    perform pgq._refuse_restored(v_main.sub_queue);
     v_position := pgq._position(v_member.sub_key, v_member.sub_ledger);
     perform pgq._refuse_lost(v_member.sub_key, v_position.pos_lost);
     if v_position.pos_batch is not null then

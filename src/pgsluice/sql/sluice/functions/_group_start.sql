@@ -6,6 +6,7 @@ as $$
 declare
     v_tick pgq.tick;
 begin
+    perform pgq._refuse_restored(i_queue_id);
     if i_start is null or i_start = '"end"' then
         v_tick := pgq._last_tick(i_queue_id);
         -- Not at the last tick, but at the end: what no tick covers yet was there before the group.

@@ -64,6 +64,11 @@ begin
         return;
     end if;
     action := 'kept';
+    perform from pgq.queue as q where pgq._is_restored(q.queue_id);
+    if found then
+        reason := 'an event log was restored from a dump and not repaired; call sluice.after_restore()';
+        return;
+    end if;
     if not pgq._lock_tables(v_tables, 'access exclusive', case when v_bytes < 2 * v_bytes_max then 0 else v_wait_ms_max end) then
         -- Whoever it was may be gone by now.
         reason := coalesce(pgq._locked_by(v_tables::oid[]), 'locked');

@@ -19,6 +19,7 @@ declare
     v_position pgq.position_0;
     v_tick pgq.tick;
 begin
+    perform pgq._refuse_restored(i_group.queue_id);
     -- A bounded stretch of them a call: behind one that was open for an hour there may be millions.
     for v_claim in
         select c.claim_id, c.after_tick,

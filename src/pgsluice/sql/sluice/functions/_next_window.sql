@@ -11,6 +11,7 @@ declare
     v_window_events constant integer := 2000; -- that a window has at least, if there are so many
     v_tick pgq.tick;
 begin
+    perform pgq._refuse_restored(i_group.queue_id);
     execute format('select t.* from pgq.%I($1, $2, $3) as t', format('tick_%s_window', i_group.queue_id))
     using claim.upto_tick, claim.upto_snapshot, claim.upto_seq + greatest(v_window_events, i_qty)
     into v_tick;

@@ -11,6 +11,7 @@ declare
     v_snapshot pg_snapshot := pgq._others_snapshot();
     v_mail sluice.outcome;
 begin
+    perform pgq._refuse_restored(i_group.queue_id);
     is_news := false;
     for v_mail in
         select m.*

@@ -1,7 +1,6 @@
 /*
- * Ticks, positions and events are marked with transaction ids, which mean something in one server only. In a dump that was
- * restored into another one, whose ids are lower, they name transactions of the future: nothing would be delivered for long, and
- * then in a wrong order. (Where the ids are higher, the old ones are of transactions long ended, and all is well.)
+ * Ticks, positions and events are marked with transaction ids, which mean something in one server only. Of a dump that was restored
+ * they name other transactions: such that are to come, or such that ended at another time. pgq._is_restored tells.
  *
  * What the marks say is kept, in this server's terms. The positions of the consumers, the ends of open batches, the windows of
  * claims that are open or the newest of their group, and the newest tick are boundaries, in the order of their snapshots. Every
@@ -9,7 +8,9 @@
  * a snapshot that sees the lowest n ids, from 3 on, and its events the n-th of these ids, which ended when this server was made.
  * Events behind the last one get the id of this transaction: the next tick sees them. Ticks between the boundaries go.
  *
- * What was said of claims and not read yet becomes this transaction's, so that the next claim reads it. Leases end when they would
+ * Events and outcomes that were written here since the restore keep their ids (pgq._loaded_by). No boundary sees them.
+ *
+ * Outcomes that no claim has read become this transaction's, so that the next claim reads them. Leases end when they would
  * have ended. Claims that are settled go, as when the ledgers are emptied.
  */
 create or replace function sluice.after_restore(
@@ -22,6 +23,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_first_id constant bigint := 3; -- PostgreSQL's first one
+    v_first_snapshot constant pg_snapshot := '4:4:'; -- which sees nothing else
     v_queue record;
     v_subscriber record;
     v_position pgq.position_0;
@@ -31,6 +33,8 @@ declare
     v_snapshots text[]; -- for these there is no equality
     v_ids xid8[];
     v_renewed pg_snapshot[];
+    v_table regclass;
+    v_rows bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -53,22 +57,7 @@ begin
         execute format('lock table pgq.%I in share row exclusive mode', format('event_%s', v_queue.queue_id));
         perform sluice._wait_for_group(g) from sluice.share_group as g where g.queue_id = v_queue.queue_id order by g.group_id;
         v_last := pgq._last_tick(v_queue.queue_id);
-        -- A row that is seen was written by a transaction that is seen, unless it was written by another server.
-        execute format(
-            'select exists (select from pgq.%1$I as e where e.ev_txid >= pg_snapshot_xmax(pg_current_snapshot()) and e.ev_txid <> $1)
-                or exists (
-                    select from pgq.%1$I as e where e.ev_txid = any (array(select pg_snapshot_xip(pg_current_snapshot())))
-                )',
-            format('event_%s', v_queue.queue_id)
-        )
-        using pg_current_xact_id()
-        into v_is_foreign;
-        v_is_foreign := v_is_foreign or pgq._is_ahead(v_last.tick_snapshot) or exists (
-            select
-            from sluice.share_group as g
-            cross join lateral sluice._last_claim(g.group_id) as c
-            where g.queue_id = v_queue.queue_id and (pgq._is_ahead(c.mail_snapshot) or pgq._is_ahead(c.upto_snapshot))
-        );
+        v_is_foreign := pgq._is_restored(v_queue.queue_id) or pgq._is_ahead(v_last.tick_snapshot);
         if not v_is_foreign then
             if queue_name is not null then
                 raise exception using
@@ -83,16 +72,41 @@ begin
         perform from pgq.subscriber as s where s.sub_queue = v_queue.queue_id for update;
         -- What is said of a claim now would be lost in what follows.
         lock table sluice.claim, sluice.outcome in share row exclusive mode;
+        -- The newest claim of each group says which outcomes were read.
+        foreach v_table in array array['sluice.outcome_0', 'sluice.outcome_1']::regclass[]
+        loop
+            execute format(
+                'update only %s as o
+                 set outcome_txid = case
+                     when o.is_mail and not pg_visible_in_snapshot(o.outcome_txid, (sluice._last_claim(o.group_id)).mail_snapshot)
+                         then pg_current_xact_id()
+                     else $1
+                 end
+                 from sluice.share_group as g
+                 where g.queue_id = $2 and o.group_id = g.group_id and o.xmin = any ($3)',
+                v_table
+            )
+            using v_first_id::text::xid8, v_queue.queue_id, pgq._loaded_by(v_table, 'outcome_txid');
+        end loop;
+        update sluice.claim as c
+        set mail_snapshot = v_first_snapshot
+        from sluice.share_group as g
+        where g.queue_id = v_queue.queue_id and c.group_id = g.group_id;
         perform sluice._forget_settled(v_queue.queue_id);
+        -- Without nulls: a consumer without an open batch has no next tick.
         v_ticks := array(
-            select v_last.tick_id
-            union
-            select unnest(array[s.pos_last_tick, s.pos_next_tick]) from pgq.standing as s where s.sub_queue = v_queue.queue_id
-            union
-            select unnest(array[c.after_tick, c.upto_tick])
-            from sluice.claim as c
-            join sluice.share_group as g on g.group_id = c.group_id
-            where g.queue_id = v_queue.queue_id
+            select t.tick_id
+            from (
+                select v_last.tick_id
+                union
+                select unnest(array[s.pos_last_tick, s.pos_next_tick]) from pgq.standing as s where s.sub_queue = v_queue.queue_id
+                union
+                select unnest(array[c.after_tick, c.upto_tick])
+                from sluice.claim as c
+                join sluice.share_group as g on g.group_id = c.group_id
+                where g.queue_id = v_queue.queue_id
+            ) as t
+            where t.tick_id is not null
         );
         -- Snapshots of one server are in this order: what has ended for one has ended for all that came after it.
         select array_agg(b.snapshot order by b.number),
@@ -126,22 +140,32 @@ begin
                 hint = 'call it again after a few thousand transactions, such as select pg_current_xact_id()';
         end if;
 
-        execute format(
-            'update pgq.%I as e
-             set ev_txid = coalesce(
-                 (
-                     select b.txid
-                     from unnest($1, $2) as b (txid, snapshot)
-                     where pg_visible_in_snapshot(e.ev_txid, b.snapshot::pg_snapshot)
-                     order by b.txid
-                     limit 1
-                 ),
-                 $3
-             )',
-            format('event_%s', v_queue.queue_id)
-        )
-        using v_ids, v_snapshots, pg_current_xact_id();
-        get diagnostics events = row_count;
+        events := 0;
+        for v_table in
+            select t.oid::regclass
+            from pg_class as t
+            left join pg_inherits as h on h.inhrelid = t.oid
+            where format('pgq.event_%s', v_queue.queue_id)::regclass in (t.oid, h.inhparent)
+        loop
+            execute format(
+                'update only %s as e
+                 set ev_txid = coalesce(
+                     (
+                         select b.txid
+                         from unnest($1, $2) as b (txid, snapshot)
+                         where pg_visible_in_snapshot(e.ev_txid, b.snapshot::pg_snapshot)
+                         order by b.txid
+                         limit 1
+                     ),
+                     $3
+                 )
+                 where e.xmin = any ($4)',
+                v_table
+            )
+            using v_ids, v_snapshots, pg_current_xact_id(), pgq._loaded_by(v_table, 'ev_txid');
+            get diagnostics v_rows = row_count;
+            events := events + v_rows;
+        end loop;
         execute format('delete from pgq.%I as t where t.tick_id <> all ($1)', format('tick_%s', v_queue.queue_id))
         using v_ticks;
         execute format(
@@ -157,23 +181,16 @@ begin
             v_position.pos_next_snapshot := v_renewed[array_position(v_snapshots, v_position.pos_next_snapshot::text)];
             perform pgq._move(v_subscriber.sub_ledger, v_position);
         end loop;
-        update sluice.outcome as o
-        set outcome_txid = case
-            when o.is_mail and not pg_visible_in_snapshot(o.outcome_txid, (sluice._last_claim(o.group_id)).mail_snapshot) then pg_current_xact_id()
-            else v_first_id::text::xid8
-        end
-        from sluice.share_group as g
-        where g.queue_id = v_queue.queue_id and o.group_id = g.group_id;
         update sluice.claim as c
         set after_snapshot = v_renewed[array_position(v_snapshots, c.after_snapshot::text)],
-            upto_snapshot = v_renewed[array_position(v_snapshots, c.upto_snapshot::text)],
-            mail_snapshot = pgq._others_snapshot()
+            upto_snapshot = v_renewed[array_position(v_snapshots, c.upto_snapshot::text)]
         from sluice.share_group as g
         where g.queue_id = v_queue.queue_id and c.group_id = g.group_id;
         update pgq.queue as q
         set queue_switch_step1 = pg_current_xact_id(),
             queue_switch_step2 = pg_current_xact_id()
         where q.queue_id = v_queue.queue_id;
+        perform pgq._mark_origin(v_queue.queue_id);
         log_name := v_queue.queue_name;
         return next;
     end loop;
@@ -182,6 +199,6 @@ end;
 $$;
 
 comment on function sluice.after_restore(text) is
-    'Repair one event log or all after a dump was restored into another server; the logs that needed it, with their events.';
+    'Repair one event log or all after a dump was restored; the logs that needed it, with their restored events.';
 revoke execute on function sluice.after_restore(text) from public;
 grant execute on function sluice.after_restore(text) to pgq_admin, sluice_admin;

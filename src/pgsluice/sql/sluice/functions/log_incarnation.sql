@@ -4,14 +4,19 @@ language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_queue_id integer;
 begin
-    -- Ticks count from 1 in each log, and snapshots mean something in one cluster only: a log that was
-    -- dropped and made again gets a new id, a dump restored elsewhere another database, or another system identifier too.
+    -- Ticks count from 1 in each log, and snapshots mean something in one cluster only. A log that was dropped and made again gets a
+    -- new id, a copy of the database in this server has another oid, and sluice.after_restore() writes a new incarnation. pg_upgrade,
+    -- which continues ticks and transaction ids, keeps all three.
+    v_queue_id := (pgq._require_log(queue_name)).queue_id;
+    perform pgq._refuse_restored(v_queue_id);
     return format(
         '%s/%s/%s',
-        (pg_control_system()).system_identifier,
+        pgq._incarnation(v_queue_id),
         (select d.oid from pg_database as d where d.datname = current_database()),
-        (pgq._require_log(queue_name)).queue_id
+        v_queue_id
     );
 end;
 $$;

@@ -42,6 +42,12 @@ begin
     loop
         log_name := (select q.queue_name from pgq.queue as q where q.queue_id = v_group.queue_id);
         group_name := v_group.group_name;
+        if pgq._is_restored(v_group.queue_id) then
+            action := 'kept';
+            reason := 'its log was restored from a dump and not repaired; call sluice.after_restore()';
+            return next;
+            continue;
+        end if;
         v_last := sluice._last_claim(v_group.group_id);
         v_claim := sluice._next_claim(v_last);
         if clock_timestamp() < v_last.look_at

@@ -28,6 +28,7 @@ declare
     v_txid xid8;
     v_oldest xid8;
     v_is_new boolean;
+    v_hint text;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -78,7 +79,8 @@ begin
             end if;
         exception
             when sqlstate 'PQ004' then
-                raise warning 'event log % is not ticked: %', v_queue.queue_name, sqlerrm;
+                get stacked diagnostics v_hint = pg_exception_hint;
+                raise warning using message = format('event log %s is not ticked: %s', v_queue.queue_name, sqlerrm), hint = v_hint;
         end;
         if v_known[1] is distinct from v_queue.event_seq::text then
             if not v_had_id then

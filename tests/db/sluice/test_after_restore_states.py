@@ -1,0 +1,133 @@
+"""sluice.after_restore on logs in every state, restored among lower, higher and in-between transaction ids."""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from conftest import TEMPLATE, _new_database
+from support import rows, value
+from support_log import wait_until_due
+from support_restore import Logs, burn_ids, dump_and_restore, next_id
+
+database_on = contextmanager(_new_database)
+MANY = 30_000  # transaction ids, more than a restore takes
+
+
+def require_refusals(connection: psycopg.Connection, log: str, logs: Logs) -> None:
+    """See that nothing moves on in a log before the repair, and that each refusal names it and the way out."""
+    refusals = []
+    for call in (
+        "select pgq.ticker(%s)",
+        "select sluice.log_tick(%s)",
+        "select pgq.force_tick(%s)",
+        "select pgq.next_batch(%s, 'behind')",
+        "select pgq_coop.next_batch(%s, 'coop', 'one')",
+        "select sluice.create_group(%s, 'late')",
+        "select sluice.log_incarnation(%s)",
+    ):
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute(call, (log,))
+        refusals.append(caught.value)
+    # What the window of the last claim has left may still be claimed.
+    with contextlib.suppress(psycopg.Error):
+        for _ in range(100):
+            logs.claim(connection, log, "plain", 100)
+    with pytest.raises(psycopg.Error) as caught:
+        logs.claim(connection, log, "plain", 100)
+    refusals.append(caught.value)
+    for error in refusals:
+        assert error.sqlstate == "PQ004"
+        assert f"event log '{log}'" in f"{error.diag.message_primary} {error.diag.message_detail}"
+        assert "sluice.after_restore()" in error.diag.message_hint
+
+
+def warnings_of(connection: psycopg.Connection, call: str) -> list[tuple[str, str]]:
+    said: list[tuple[str, str]] = []
+    handler = lambda diag: said.append((diag.message_primary, diag.message_hint))  # noqa: E731
+    connection.add_notice_handler(handler)
+    connection.execute("set client_min_messages = warning")
+    connection.execute(call)
+    connection.remove_notice_handler(handler)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("ids", "options"),
+    [
+        ("lower", ()),
+        ("higher", ()),
+        ("in between", ()),
+        ("in between", ("--single-transaction",)),
+        ("same server", ()),
+    ],
+)
+def test_each_consumer_gets_what_it_had_not_finished_once(servers, ids, options):
+    source = servers.get("18")
+    target = source if ids == "same server" else servers.get("18", "only")
+    logs = Logs()
+    with database_on(source, TEMPLATE) as old, database_on(target, "template0") as new:
+        with old.connect() as connection, new.connect() as there:
+            if ids in ("lower", "in between"):
+                burn_ids(connection, next_id(there) + MANY * (ids == "lower"))
+            burn_ids(there, next_id(connection) * (ids == "in between"))
+            first = next_id(connection)
+            logs.create(connection)
+            with old.connect(autocommit=False) as late:
+                logs.go_on(connection, late)
+            if ids == "in between":
+                burn_ids(connection, next_id(connection) + MANY)
+            with old.connect(autocommit=False) as late:
+                logs.go_on(connection, late)
+            last = next_id(connection)
+            if ids == "higher":
+                burn_ids(there, last + 1)
+            with old.connect(autocommit=False) as running:
+                running.execute("select pgq.insert_event('first', 'key', 'never committed')")
+                dump_and_restore(old, new, *options)
+                running.rollback()
+        with new.connect() as connection:
+            assert (next_id(connection) > first, next_id(connection) > last) == {
+                "lower": (False, False),
+                "in between": (True, False),
+            }.get(ids, (True, True))
+            # Producers may be back before anybody repairs.
+            for log in logs.names:
+                logs.insert(connection, log, 3)
+                with connection.transaction(), connection.transaction():
+                    logs.insert(connection, log, 1)
+                logs.insert(connection, log, 1, "0 s")
+            connection.execute("select pgq.create_queue('new')")
+            for log in logs.names:
+                require_refusals(connection, log, logs)
+            for call in ("select * from sluice.tick()", "select pgq.ticker()"):
+                said = warnings_of(connection, call)
+                assert [message.split()[2] for message, _ in said] == list(logs.names)
+                assert all("sluice.after_restore()" in hint for _, hint in said)
+            kept = rows(
+                connection, "select log_name, reason from sluice.rotate() where action = 'kept'"
+            )
+            assert {name for name, reason in kept if "after_restore" in reason} == set(logs.names)
+            # Others go on.
+            connection.execute("select pgq.insert_event('new', 't', 'd')")
+            assert value(connection, "select sluice.log_tick('new')") == 2
+
+            repaired = rows(connection, "select log_name from sluice.after_restore()")
+            assert repaired == [(name,) for name in logs.names]
+            assert rows(connection, "select * from sluice.after_restore()") == []
+            for log in logs.names:
+                logs.insert(connection, log, 2)
+            wait_until_due(connection)
+            logs.consume_all(connection)
+            assert logs.missing_and_repeated() == {}
+            connection.execute("update pgq.queue set queue_rotation_period = '0'")
+            for _ in range(4):
+                for log in logs.names:
+                    logs.insert(connection, log, 1)
+                logs.consume_all(connection)
+                actions = rows(connection, "select log_name, action from sluice.rotate()")
+            assert {(log, "reclaimed") for log in logs.names} <= set(actions)
+            assert logs.missing_and_repeated() == {}
