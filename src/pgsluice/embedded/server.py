@@ -485,17 +485,11 @@ def _locale_arguments(version: int) -> list[str]:
     """Sort by code point and know all letters: the same on every machine and version."""
     if version >= 17:
         return ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
-    # Older versions ask the C library, and not every one has it. In a process of its own: a locale is the whole
-    # process's.
-    asked = "import locale; locale.setlocale(locale.LC_ALL, 'C.UTF-8')"
-    if (
-        subprocess.run(
-            [sys.executable, "-I", "-c", asked], check=False, capture_output=True
-        ).returncode
-        == 0
-    ):
-        return ["--locale=C.UTF-8"]
-    return ["--locale=C"]
+    # Older versions use the C library's locales, which need not include C.UTF-8. A locale belongs to the whole process,
+    # so another process tries it.
+    code = "import locale; locale.setlocale(locale.LC_ALL, 'C.UTF-8')"
+    tried = subprocess.run([sys.executable, "-I", "-c", code], check=False, capture_output=True)
+    return ["--locale=C.UTF-8" if tried.returncode == 0 else "--locale=C"]
 
 
 def _last_lines(text: str, lines: int = 12) -> str:
