@@ -66,6 +66,8 @@ class Run:
         self._plan = plan
         self._folder = folder
         self._chance = random.Random(plan.seed)
+        # How many faults there are depends on the machine; steps and ids do not.
+        self._of_phases = random.Random(f"{plan.seed}/phases")
         self._errors = folder / "errors"
         self._consumers: dict[tuple[str, ...], Program] = {}
         self._producers: list[Program] = []
@@ -247,7 +249,8 @@ class Run:
     def _clock(self) -> None:
         """Step the clock forward and back under load; it ends far ahead, so that whatever became late is due."""
         steps = [
-            self._chance.choice([-1, 1]) * self._chance.choice([10, 3600, DAY_S]) for _ in range(3)
+            self._of_phases.choice([-1, 1]) * self._of_phases.choice([10, 3600, DAY_S])
+            for _ in range(3)
         ]
         for step in (*steps, 3 * DAY_S):
             with self._clusters.connect() as session:
@@ -276,7 +279,7 @@ class Run:
         with self._clusters.connect() as session:
             oldest = next_id(session)
         ids = (
-            self._chance.choice(["lower", "lower", "between", "higher"])
+            self._of_phases.choice(["lower", "lower", "between", "higher"])
             if "upgrade" in self._plan.phases
             else "lower"
         )
