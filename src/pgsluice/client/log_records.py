@@ -162,7 +162,8 @@ class RotationStep:
     Attributes:
         queue_name: The log, or None for what the share groups of all logs have in common.
         segment: Its number: the events are in the table `pgq.event_<id>_<segment>`; None: it is about no segment.
-        action: `switched`: new events go into it from now on; `reclaimed`: it was emptied; `kept`: neither. Of
+        action: `switched`: new events go into it from now on; `reclaimed`: it was emptied; `kept`: neither;
+            `failed`: an error, which is the reason, and the other logs were rotated. Of
             consumers `given up`, of share groups an action of `GroupStep`.
         reason: Why it was kept or given up, or which share group it was, or None.
     """

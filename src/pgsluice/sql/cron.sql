@@ -1,8 +1,8 @@
 -- For pg_cron 1.5 or later, in the database where its extension is, as a member of sluice_admin. Each is a transaction of its own.
-select cron.schedule('pgsluice tick', '1 second', 'select * from sluice.tick()');
+select cron.schedule('pgsluice tick', '1 second', 'do $tick$ begin perform set_config(''sluice.tick_after'', ''>'', false); loop perform sluice.tick(); commit; exit when current_setting(''sluice.tick_after'') = ''>''; end loop; end $tick$');
 select cron.schedule('pgsluice schedules', '1 second', 'select * from sluice.fire_schedules()');
 select cron.schedule('pgsluice retry', '5 seconds', 'select pgq.maint_retry_events()');
 select cron.schedule('pgsluice notify', '1 second', 'select sluice.notify_ready()');
-select cron.schedule('pgsluice rotate', '30 seconds', 'select * from sluice.rotate()');
+select cron.schedule('pgsluice rotate', '30 seconds', 'do $rotate$ begin perform set_config(''sluice.rotate_after'', ''>'', false); loop perform sluice.rotate(); commit; exit when current_setting(''sluice.rotate_after'') = ''>''; end loop; end $rotate$');
 select cron.schedule('pgsluice maintain', '30 seconds', 'select * from sluice.maintain()');
 select cron.schedule('pgsluice extra', '30 seconds', 'select e.queue_name, e.function_name, sluice.run_extra_maint(e.queue_name, e.function_name) from sluice.list_extra_maint() as e');

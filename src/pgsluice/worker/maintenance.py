@@ -11,6 +11,8 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client import EventLog, MaintenanceStep, WorkQueue
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls.logs import rotate_page
 from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError, SluiceError
 from pgsluice.worker.pause import next_delay_s
 
@@ -51,6 +53,7 @@ class Maintenance:
             )
         self._queue = WorkQueue(pool)
         self._events = EventLog(pool)
+        self._runner = Runner(pool)
         self._period_s = period_s
         self._retry_period_s = retry_period_s
         self._report = report or (lambda _step: None)
@@ -90,9 +93,8 @@ class Maintenance:
         """
         stop = threading.Event()
         self._retry(stop)
-        self._maintain_groups()
-        self._rotate()
-        return [*self._extra(), *self._maintain(stop)]
+        left = [*self._maintain_groups(), *self._rotate()]
+        return [*left, *self._extra(), *self._maintain(stop)]
 
     def _retry(self, stop: threading.Event) -> None:
         """Move events that are due back into their logs."""
@@ -105,23 +107,37 @@ class Maintenance:
         if moved:
             self._report(MaintenanceStep("retry", None, True, f"{moved} events come again"))
 
-    def _maintain_groups(self) -> None:
+    def _maintain_groups(self) -> list[MaintenanceStep]:
+        """Maintain the share groups; return those that failed: they keep no other from being maintained."""
+        failed = []
         for step in self._events.maintain_groups():
-            if step.action != "kept":
-                what = "ledgers" if step.group_name is None else f"group {step.group_name}"
+            what = "ledgers" if step.group_name is None else f"group {step.group_name}"
+            if step.action == "failed":
+                failed.append(_failed("groups", step.queue_name, f"{what}: {step.reason}"))
+            elif step.action != "kept":
                 self._report(
                     MaintenanceStep("groups", step.queue_name, True, f"{what}: {step.action}")
                 )
+        return failed
 
-    def _rotate(self) -> None:
-        for step in self._events.rotate():
-            if step.action != "kept":
+    def _rotate(self) -> list[MaintenanceStep]:
+        """Rotate all logs, page by page; return those that failed: they keep no other from being rotated."""
+        failed = []
+        after, steps = self._runner.run(rotate_page(">"))
+        while after != ">":
+            after, more = self._runner.run(rotate_page(after))
+            steps += more
+        for step in steps:
+            if step.action == "failed":
+                failed.append(_failed("rotate", step.queue_name, step.reason or ""))
+            elif step.action != "kept":
                 detail = (
                     f"{step.action}: {step.reason}"
                     if step.segment is None
                     else f"segment {step.segment} {step.action}"
                 )
                 self._report(MaintenanceStep("rotate", step.queue_name, True, detail))
+        return failed
 
     def _extra(self) -> list[MaintenanceStep]:
         """Call the functions that logs name; return those that failed: they keep nothing else from being done."""
@@ -151,3 +167,8 @@ class Maintenance:
             if len(left) == len(steps) or stop.is_set():
                 break
         return left
+
+
+def _failed(task: str, queue_name: str | None, detail: str) -> MaintenanceStep:
+    _log.warning("maintenance: %s failed queue=%s error=%r", task, queue_name, detail)
+    return MaintenanceStep(task, queue_name, False, detail)

@@ -7,11 +7,13 @@ import threading
 import time
 from typing import Any
 
+import psycopg
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client import EventLog, LogTick
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.listeners import ticker_sign
+from pgsluice.client.calls.logs import tick_page
 from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
 from pgsluice.worker._sync.lease import leased
 from pgsluice.worker.pause import next_delay_s
@@ -21,6 +23,9 @@ _log = logging.getLogger(__name__)
 _BUSY_S = 1.0
 # Between two looks for those who wait for a claim. A look is a fiftieth of the work of a tick.
 _WAKE_PERIOD_S = 0.0025
+# A warning about a log is repeated after so long; of so many different ones it is remembered.
+_WARN_AGAIN_S = 60.0
+_WARNINGS_MAX = 1_000
 
 
 class Ticker:
@@ -65,6 +70,7 @@ class Ticker:
         self._period_s = period_min_s
         self._busy_until_s = 0.0
         self._no_groups_until_s = 0.0
+        self._warned_until_s: dict[str, float] = {}
 
     @property
     def period_s(self) -> float:
@@ -82,16 +88,18 @@ class Ticker:
             try:
                 # One session: it remembers of which logs everything is ticked.
                 with leased(self._pool) as connection:
-                    log = EventLog(connection)
+                    log, runner = EventLog(connection), Runner(connection)
+                    connection.add_notice_handler(self._warn)
                     sign_at_s = 0.0
                     while not stop.is_set():
-                        self._adapt(log.tick())
+                        self._adapt(_sweep(runner))
                         delay_s = 0.0
                         if time.monotonic() >= sign_at_s:
                             sign_at_s = time.monotonic() + self._heartbeat_s
-                            Runner(connection).run(ticker_sign())
+                            runner.run(ticker_sign())
                         self._wait(log, stop)
-                    Runner(connection).run(ticker_sign(is_gone=True))
+                    runner.run(ticker_sign(is_gone=True))
+                    connection.remove_notice_handler(self._warn)
             except (ConnectionFailedError, RetryableError) as error:
                 delay_s = next_delay_s(delay_s)
                 _log.warning("ticker: %s; again in %.1f s", error, delay_s)
@@ -103,7 +111,19 @@ class Ticker:
         Raises:
             SluiceError: The server failed.
         """
-        return EventLog(self._pool).tick()
+        return _sweep(Runner(self._pool))
+
+    def _warn(self, notice: psycopg.errors.Diagnostic) -> None:
+        """Log what is wrong with a log, once a minute each."""
+        text = notice.message_primary or ""
+        if notice.severity_nonlocalized != "WARNING":
+            return
+        now_s = time.monotonic()
+        if now_s >= self._warned_until_s.get(text, 0.0):
+            if len(self._warned_until_s) >= _WARNINGS_MAX:
+                self._warned_until_s.clear()
+            self._warned_until_s[text] = now_s + _WARN_AGAIN_S
+            _log.warning("ticker: %s", text)
 
     def _wait(self, log: EventLog, stop: threading.Event) -> None:
         """Wait for the next tick; while events arrive, wake those who wait for a claim, which needs no tick."""
@@ -125,3 +145,12 @@ class Ticker:
             self._period_s = self._period_min_s
         else:
             self._period_s = min(self._period_max_s, self._period_s * 2)
+
+
+def _sweep(runner: Runner) -> list[LogTick]:
+    """Tick all logs, page by page, each page in a transaction of its own."""
+    after, ticks = runner.run(tick_page(">"))
+    while after != ">":
+        after, more = runner.run(tick_page(after))
+        ticks += more
+    return ticks

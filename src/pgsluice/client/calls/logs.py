@@ -50,6 +50,33 @@ def tick() -> Call[list[LogTick]]:
     return Call("select * from sluice.tick()", (), record(LogTick))
 
 
+def tick_page(after: str) -> Call[tuple[str, list[LogTick]]]:
+    """Tick one page of logs: `after` and the first value returned name a place, `>` is the first and the last."""
+    # The place is set before the function reads it, and read when the function has returned.
+    return Call(
+        "select current_setting('sluice.tick_after'), t.queue_name, t.tick_id "
+        "from (select set_config('sluice.tick_after', %s::text, false) offset 0) as place (after) "
+        "left join lateral (select ticked.* from sluice.tick() as ticked where place.after is not null) as t on true",
+        (after,),
+        lambda rows: (
+            rows[0][0],
+            [LogTick(name, tick) for _, name, tick in rows if tick is not None],
+        ),
+    )
+
+
+def rotate_page(after: str) -> Call[tuple[str, list[RotationStep]]]:
+    """Rotate one page of logs; as `tick_page`."""
+    return Call(
+        "select current_setting('sluice.rotate_after'), r.log_name, r.segment, r.action, r.reason "
+        "from (select set_config('sluice.rotate_after', %s::text, false) offset 0) as place (after) "
+        "left join lateral (select rotated.* from sluice.rotate() as rotated where place.after is not null) as r "
+        "on true",
+        (after,),
+        lambda rows: (rows[0][0], [RotationStep(*row) for _, *row in rows if row[2] is not None]),
+    )
+
+
 def wake_groups() -> Call[int]:
     return Call("select sluice.wake_groups()", (), scalar)
 

@@ -99,7 +99,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    -- Each has some 20 tables, indexes and sequences that are read.
+    v_page_logs constant integer := greatest(sluice._lock_slots() / 4 / 20, 2);
+    v_after constant text := pgq._page_start('sluice.ticker_after'::text, v_page_logs);
     v_queue_name text;
+    v_logs integer := 0;
     v_ticked bigint := 0;
     v_hint text;
 begin
@@ -113,26 +117,32 @@ begin
     for v_queue_name in
         select q.queue_name
         from pgq.queue as q
-        where not q.queue_external_ticker and not q.queue_ticker_paused
+        where (v_after is null or q.queue_name > v_after)
+          and not q.queue_external_ticker
+          and not q.queue_ticker_paused
         order by q.queue_name
+        limit v_page_logs
     loop
-        -- A log that cannot be ticked, such as one from a restored dump, must not stop the others.
+        v_logs := v_logs + 1;
+        -- Whatever is wrong with a log, such as one from a restored dump, must not stop the others.
         begin
             if pgq.ticker(v_queue_name) is not null then
                 v_ticked := v_ticked + 1;
             end if;
         exception
-            when sqlstate 'PQ001' or sqlstate 'PQ004' then
+            when others then
                 get stacked diagnostics v_hint = pg_exception_hint;
-                raise warning using message = format('event log %s is not ticked: %s', v_queue_name, sqlerrm), hint = v_hint;
+                raise warning using
+                    errcode = sqlstate, message = format('event log %s is not ticked: %s', v_queue_name, sqlerrm), hint = v_hint;
         end;
     end loop;
+    perform set_config('sluice.ticker_after', '>' || case when v_logs = v_page_logs then v_queue_name else '' end, false);
     return v_ticked;
 end;
 $$;
 
 comment on function pgq.ticker() is
-    'Tick every event log whose time it is; returns how many were ticked.';
+    'Tick every event log whose time it is; returns how many were ticked. Of hundreds of logs a part at each call of the session.';
 revoke execute on function pgq.ticker() from public;
 grant execute on function pgq.ticker() to pgq_admin, sluice_admin;
 

@@ -21,6 +21,10 @@ declare
     v_claim sluice.claim;
     v_step record;
     v_is_news boolean;
+    -- A group that is worked on has the some 25 tables, indexes and sequences of its log. Of many, a part at each call, by chance.
+    v_works_max constant integer := greatest(sluice._lock_slots() / 4 / 25, 1);
+    v_works integer := 0;
+    v_is_many constant boolean := (select count(*) from sluice.share_group as g) > v_works_max;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -38,7 +42,7 @@ begin
         join pgq.queue as q on q.queue_id = g.queue_id
         where (maintain_groups.queue_name is null or q.queue_name = maintain_groups.queue_name)
           and g.lost is null
-        order by q.queue_name, g.group_name
+        order by case when v_is_many then random() end, q.queue_name, g.group_name
     loop
         log_name := (select q.queue_name from pgq.queue as q where q.queue_id = v_group.queue_id);
         group_name := v_group.group_name;
@@ -48,71 +52,88 @@ begin
             return next;
             continue;
         end if;
-        v_last := sluice._last_claim(v_group.group_id);
-        v_claim := sluice._next_claim(v_last);
-        if clock_timestamp() < v_last.look_at
-            and v_last.open_claim = v_last.claim_id
-            and v_last.lease_until is null
-            and not exists (
-                select
-                from sluice.outcome as o
-                where o.group_id = v_group.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin(v_last.mail_snapshot)
-            )
-        then
-            perform sluice._wake_for_redeliveries(v_group, v_claim);
-            continue;
-        end if;
-        if not sluice._try_lock(v_lock_class, v_group.group_id) then
-            action := 'kept';
-            reason := 'it is being claimed from';
-            return next;
-            continue;
-        end if;
-        -- After the lock, each a statement of its own.
-        v_last := sluice._last_claim(v_group.group_id);
-        perform from sluice.share_group as g where g.group_id = v_group.group_id and g.lost is null;
-        continue when not found; -- dropped or given up just now
+        exit when v_works = v_works_max;
+        -- Whatever is wrong with a group must not stop the others.
+        begin
+            v_last := sluice._last_claim(v_group.group_id);
+            v_claim := sluice._next_claim(v_last);
+            if v_claim.claimed_at < v_last.look_at
+                and v_claim.clock_shift = v_last.clock_shift
+                and v_last.open_claim = v_last.claim_id
+                and v_last.lease_until is null
+                and not exists (
+                    select
+                    from sluice.outcome as o
+                    where o.group_id = v_group.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin(v_last.mail_snapshot)
+                )
+            then
+                perform sluice._wake_for_redeliveries(v_group, v_claim);
+                continue;
+            end if;
+            v_works := v_works + 1;
+            if not sluice._try_lock(v_lock_class, v_group.group_id) then
+                action := 'kept';
+                reason := 'it is being claimed from';
+                return next;
+                continue;
+            end if;
+            -- After the lock, each a statement of its own.
+            v_last := sluice._last_claim(v_group.group_id);
+            perform from sluice.share_group as g where g.group_id = v_group.group_id and g.lost is null;
+            continue when not found; -- dropped or given up just now
 
-        v_claim := sluice._next_claim(v_last);
-        v_is_news := v_claim.clock_shift <> v_last.clock_shift; -- store the shift, or group time would stand still
-        reason := null;
-        v_step := sluice._read_mail(v_group, v_claim);
-        v_claim := v_step.claim;
-        if v_step.is_news then
-            v_is_news := true;
-            action := 'mail read';
-            return next;
-        end if;
-        if v_is_news or v_claim.claimed_at >= v_claim.look_at then
-            v_step := sluice._look_at_leases(v_group, v_claim);
+            v_claim := sluice._next_claim(v_last);
+            v_is_news := v_claim.clock_shift <> v_last.clock_shift; -- store the shift, or group time would stand still
+            reason := null;
+            v_step := sluice._read_mail(v_group, v_claim);
             v_claim := v_step.claim;
-            v_claim.look_at := sluice._next_look(v_claim, v_step.is_busy);
-            if v_step.is_news or v_step.is_busy then
-                v_is_news := true;
-                action := 'leases looked at';
-                return next;
-            end if;
-        end if;
-        -- Where the last row holds nothing, and nothing is open before it, the position is what it was when that was written.
-        if v_is_news or v_last.open_claim < v_last.claim_id or v_last.lease_until is not null then
-            v_step := sluice._move_group(v_group, v_claim);
-            v_claim := v_step.claim;
-            v_is_news := v_is_news or v_claim.open_claim > v_last.open_claim;
             if v_step.is_news then
-                action := 'moved';
+                v_is_news := true;
+                action := 'mail read';
                 return next;
             end if;
-        end if;
-        if v_is_news then
-            perform sluice._write_claim(v_claim);
-        end if;
-        perform sluice._wake_for_redeliveries(v_group, v_claim);
+            if v_is_news or v_claim.claimed_at >= v_claim.look_at then
+                v_step := sluice._look_at_leases(v_group, v_claim);
+                v_claim := v_step.claim;
+                v_claim.look_at := sluice._next_look(v_claim, v_step.is_busy);
+                if v_step.is_news or v_step.is_busy then
+                    v_is_news := true;
+                    action := 'leases looked at';
+                    return next;
+                end if;
+            end if;
+            -- Where the last row holds nothing, and nothing is open before it, the position is what it was when that was written.
+            if v_is_news or v_last.open_claim < v_last.claim_id or v_last.lease_until is not null then
+                v_step := sluice._move_group(v_group, v_claim);
+                v_claim := v_step.claim;
+                v_is_news := v_is_news or v_claim.open_claim > v_last.open_claim;
+                if v_step.is_news then
+                    action := 'moved';
+                    return next;
+                end if;
+            end if;
+            if v_is_news then
+                perform sluice._write_claim(v_claim);
+            end if;
+            perform sluice._wake_for_redeliveries(v_group, v_claim);
+        exception
+            when others then
+                action := 'failed';
+                reason := format('%s (%s)', sqlerrm, sqlstate);
+                return next;
+        end;
     end loop;
 
     -- What all groups share.
     log_name := null;
     group_name := null;
-    select l.action, l.reason into action, reason from sluice._maintain_ledgers(8388608::bigint) as l;
+    begin
+        select l.action, l.reason into action, reason from sluice._maintain_ledgers(8388608::bigint) as l;
+    exception
+        when others then
+            action := 'failed';
+            reason := format('%s (%s)', sqlerrm, sqlstate);
+    end;
     if action is not null then
         return next;
     end if;

@@ -1,3 +1,5 @@
+-- Without a name it takes a page of the logs, 40 with the default settings, and what all logs share after the last page; the next call of
+-- the session goes on. The setting sluice.rotate_after is '>' and the name of the last log of the page, and '>' alone after the last page.
 create or replace function sluice.rotate(
     queue_name text default null, out log_name text, out segment integer, out action text, out reason text
 )
@@ -7,23 +9,57 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    -- A log with five segments has some 40 tables, indexes and sequences.
+    v_page_logs constant integer := greatest(sluice._lock_slots() / 4 / 40, 2);
+    v_after constant text := case when queue_name is null then pgq._page_start('sluice.rotate_after'::text, v_page_logs) end;
+    v_logs integer := 0;
     v_queue record;
+    v_step text;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using
+            errcode = 'PQ004',
+            message = format('cannot rotate an event log in a %s transaction', current_setting('transaction_isolation')),
+            detail = 'What it sees is from the start of the transaction; events and consumers may have moved since.',
+            hint = 'rotate in a READ COMMITTED transaction';
+    end if;
     if queue_name is not null then
         perform pgq._require_log(queue_name);
     end if;
     for v_queue in
         select q.queue_id, q.queue_name
         from pgq.queue as q
-        where rotate.queue_name is null or q.queue_name = rotate.queue_name
+        where q.queue_name = rotate.queue_name
+           or rotate.queue_name is null and (v_after is null or q.queue_name > v_after)
         order by q.queue_name
+        limit v_page_logs
     loop
-        return query
-            select v_queue.queue_name, r.segment, r.action, r.reason from pgq._rotate(v_queue.queue_id, false) as r;
+        v_logs := v_logs + 1;
+        -- Whatever is wrong with a log must not stop the others.
+        begin
+            return query
+                select v_queue.queue_name, r.segment, r.action, r.reason from pgq._rotate(v_queue.queue_id, false) as r;
+        exception
+            when others then
+                return query select v_queue.queue_name, null::integer, 'failed', format('%s (%s)', sqlerrm, sqlstate);
+        end;
     end loop;
+    if queue_name is null then
+        perform set_config('sluice.rotate_after', '>' || case when v_logs = v_page_logs then v_queue.queue_name else '' end, false);
+        if v_logs = v_page_logs then
+            return;
+        end if;
+    end if;
     -- What all logs share.
-    perform pgq._maintain_positions(8388608::bigint);
-    perform pgq._maintain_retry(8388608::bigint, 20000);
+    foreach v_step in array array['pgq._maintain_positions(8388608::bigint)', 'pgq._maintain_retry(8388608::bigint, 20000)']
+    loop
+        begin
+            execute 'select ' || v_step;
+        exception
+            when others then
+                return query select null::text, null::integer, 'failed', format('%s: %s (%s)', v_step, sqlerrm, sqlstate);
+        end;
+    end loop;
     return query
         select m.log_name, null::integer, m.action,
             coalesce('share group ' || m.group_name || coalesce(': ' || m.reason, ''), 'share groups: ' || m.reason, 'share groups')
@@ -32,6 +68,6 @@ end;
 $$;
 
 comment on function sluice.rotate(text) is
-    'Maintain the tables of one event log or all: empty segments that nobody needs, switch when it is time. Says what, and why not.';
+    'Maintain the tables of one event log or all: empty segments that nobody needs, switch when it is time. Says what, and why not. Of dozens of logs a part at each call of the session.';
 revoke execute on function sluice.rotate(text) from public;
 grant execute on function sluice.rotate(text) to pgq_admin, sluice_admin;

@@ -10,6 +10,9 @@
  *
  * So the numbers of all logs are read before the id is taken. A transaction takes one id only: if it has one already when this
  * call begins, the id is older than the numbers, and nothing is remembered.
+ *
+ * One call takes a page of the logs: up to 800 with the default settings, 64 of them with news. The next call of the session goes on
+ * behind it; the setting sluice.tick_after is '>' and the name of the last log of the page, and '>' alone after the last page.
  */
 create or replace function sluice.tick(out queue_name text, out tick_id bigint)
 returns setof record
@@ -19,6 +22,15 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_had_id constant boolean := pg_current_xact_id_if_assigned() is not null;
+    -- A look locks some 25 tables, indexes and sequences, and reading a number one sequence. A session that has not begun yet knows no
+    -- log to be settled, and looks at each.
+    v_looks_max constant integer := greatest(sluice._lock_slots() / 4 / 25, 2);
+    v_page_logs constant integer := case
+        when current_setting('sluice.tick_after', true) <> '' then greatest(sluice._lock_slots() / 8, 2)
+        else v_looks_max
+    end;
+    v_after constant text := pgq._page_start('sluice.tick_after'::text, v_page_logs);
+    v_looks integer := 0;
     v_queue_ids integer[];
     v_event_seqs bigint[];
     v_queue record;
@@ -27,6 +39,7 @@ declare
     v_known text[]; -- the number, and the id as long as it is not settled
     v_txid xid8;
     v_oldest xid8;
+    v_name text;
     v_is_new boolean;
     v_hint text;
 begin
@@ -38,10 +51,25 @@ begin
             hint = 'tick in a READ COMMITTED transaction';
     end if;
     -- All numbers before the id: see above.
-    select array_agg(q.queue_id), array_agg(pgq._event_seq(q.queue_id))
-    into v_queue_ids, v_event_seqs
-    from pgq.queue as q
-    where not q.queue_external_ticker and not q.queue_ticker_paused;
+    v_queue_ids := array(
+        select q.queue_id
+        from pgq.queue as q
+        where (v_after is null or q.queue_name > v_after)
+          and not q.queue_external_ticker
+          and not q.queue_ticker_paused
+        order by q.queue_name
+        limit v_page_logs
+    );
+    v_event_seqs := pgq._event_seqs(v_queue_ids);
+    perform set_config(
+        'sluice.tick_after',
+        case
+            when cardinality(v_queue_ids) = v_page_logs
+                then (select '>' || q.queue_name from pgq.queue as q where q.queue_id = v_queue_ids[v_page_logs])
+            else '>'
+        end,
+        false
+    );
     for v_queue in
         select q.queue_id, q.queue_name, q.queue_switch_step2, numbers.event_seq
         from unnest(v_queue_ids, v_event_seqs) as numbers (queue_id, event_seq)
@@ -50,26 +78,33 @@ begin
     loop
         v_setting := format('sluice.settled_%s', v_queue.queue_id);
         v_known := string_to_array(current_setting(v_setting, true), ' ');
-        continue when v_known = array[v_queue.event_seq::text];
-        continue when not pgq._lock_ticks(v_queue.queue_id, false);
-        if v_queue.queue_switch_step2 is null then
-            perform pgq._finish_switch(v_queue.queue_id);
+        continue when v_known[1] = v_queue.event_seq::text and cardinality(v_known) = 1;
+        if v_looks = v_looks_max then
+            perform set_config('sluice.tick_after', '>' || v_name, false);
+            exit;
         end if;
+        v_looks := v_looks + 1;
+        v_name := v_queue.queue_name;
 
-        if v_known[1] is distinct from v_queue.event_seq::text then
-            v_txid := pg_current_xact_id();
-        end if;
-        v_last := pgq._last_tick(v_queue.queue_id);
-        v_oldest := pg_snapshot_xmin(pg_current_snapshot());
         v_is_new := null;
-        -- A log that cannot be ticked, such as one from a restored dump, must not stop the others.
+        -- Whatever is wrong with a log must not stop the others.
         begin
+            continue when not pgq._lock_ticks(v_queue.queue_id, false);
+            if v_queue.queue_switch_step2 is null then
+                perform pgq._finish_switch(v_queue.queue_id);
+            end if;
+
+            if v_known[1] is distinct from v_queue.event_seq::text then
+                v_txid := pg_current_xact_id();
+            end if;
+            v_last := pgq._last_tick(v_queue.queue_id);
+            v_oldest := pg_snapshot_xmin(pg_current_snapshot());
             execute format('select pgq.%I($1, pg_current_snapshot())', format('event_%s_any', v_queue.queue_id))
             using v_last.tick_snapshot
             into v_is_new;
             if v_is_new then
-                queue_name := v_queue.queue_name;
                 tick_id := pgq._take_tick(v_queue.queue_id);
+                queue_name := v_queue.queue_name;
                 perform set_config(
                     format('sluice.woken_%s', v_queue.queue_id), format('%s %s', tick_id, pg_current_snapshot()), false
                 );
@@ -78,9 +113,11 @@ begin
                 perform pgq._require_newer_snapshot(v_queue.queue_id);
             end if;
         exception
-            when sqlstate 'PQ004' then
+            when others then
                 get stacked diagnostics v_hint = pg_exception_hint;
-                raise warning using message = format('event log %s is not ticked: %s', v_queue.queue_name, sqlerrm), hint = v_hint;
+                raise warning using
+                    errcode = sqlstate, message = format('event log %s is not ticked: %s', v_queue.queue_name, sqlerrm), hint = v_hint;
+                continue; -- not settled
         end;
         if v_known[1] is distinct from v_queue.event_seq::text then
             if not v_had_id then
@@ -94,6 +131,6 @@ end;
 $$;
 
 comment on function sluice.tick() is
-    'Tick every event log that has an event which no tick covers, now and whatever its settings; one row for each tick.';
+    'Tick every event log that has an event which no tick covers, now and whatever its settings; one row for each tick. Of thousands of logs a part at each call of the session.';
 revoke execute on function sluice.tick() from public;
 grant execute on function sluice.tick() to pgq_admin, sluice_admin;

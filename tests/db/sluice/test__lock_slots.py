@@ -1,0 +1,199 @@
+"""Many logs: each transaction locks a bounded number of tables, and a log that fails stops no other.
+
+Here the server's table of locks is said to have 200 slots (sluice._lock_slots), so that a page is a few logs: pgq._page_start says
+where a session goes on.
+"""
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls.logs import rotate_page, tick_page
+from pgsluice.worker.maintenance import Maintenance
+from pgsluice.worker.ticker import Ticker
+from support import rows, value
+from support_share_groups import create_group
+
+LOGS = 12
+NAMES = ["", *(f"log {n:02}" for n in range(1, LOGS))]
+LOCKS = "select count(*) from pg_locks where pid = pg_backend_pid() and relation >= 16384"
+
+
+@pytest.fixture
+def logs(connection):
+    for name in NAMES:
+        connection.execute("select pgq.create_queue(%s)", (name,))
+    connection.execute(
+        "create or replace function sluice._lock_slots() returns integer language sql "
+        "set search_path = pg_catalog, pg_temp as 'select 200'"
+    )
+    return connection
+
+
+def insert(session, names=NAMES):
+    for name in names:
+        session.execute("select pgq.insert_event(%s, 't', 'd')", (name,))
+
+
+def pages(session, query, setting):
+    """What each call returns up to the end of the logs, and the most locks that one of them held."""
+    session.execute("select set_config(%s, '>', false)", (setting,))
+    found, locks = [], 0
+    while True:
+        with session.transaction():
+            found += rows(session, query)
+            locks = max(locks, value(session, LOCKS))
+        if value(session, "select current_setting(%s)", setting) == ">":
+            return found, locks
+
+
+def test_tick_takes_a_page_of_the_logs_at_a_time(logs):
+    insert(logs)
+
+    found, locks = pages(logs, "select queue_name from sluice.tick()", "sluice.tick_after")
+
+    assert found == [(name,) for name in NAMES]
+    assert locks <= 150
+
+
+def test_idle_logs_are_ticked_in_larger_pages(logs):
+    for _ in range(3):
+        pages(logs, "select queue_name from sluice.tick()", "sluice.tick_after")
+    with logs.transaction():
+        logs.execute("select sluice.tick()")
+        # The sequences alone.
+        assert value(logs, LOCKS) <= LOGS + 10
+    assert value(logs, "select current_setting('sluice.tick_after')") == ">"
+
+
+def test_new_sessions_tick_every_log_in_time(database, logs):
+    insert(logs)
+    ticked = set()
+    for _ in range(200):
+        with database.connect() as session:  # as each run of a job of pg_cron
+            ticked |= {name for (name,) in rows(session, "select queue_name from sluice.tick()")}
+        if ticked == set(NAMES):
+            return
+    raise AssertionError(f"never ticked: {set(NAMES) - ticked}")
+
+
+def test_ticker_takes_a_page_of_the_logs_at_a_time(logs):
+    insert(logs)
+    logs.execute("update pgq.queue set queue_ticker_max_lag = '0'")
+
+    found, locks = pages(logs, "select pgq.ticker()", "sluice.ticker_after")
+
+    assert sum(n for (n,) in found) == LOGS
+    assert locks <= 150
+
+
+def test_rotate_takes_a_page_of_the_logs_at_a_time(logs):
+    logs.execute("update pgq.queue set queue_switch_time = '2000-01-01'")
+
+    found, locks = pages(
+        logs,
+        "select log_name from sluice.rotate() where action = 'switched'",
+        "sluice.rotate_after",
+    )
+
+    assert found == [(name,) for name in NAMES]
+    assert locks <= 150
+
+
+def test_calls_of_a_page_go_on_in_another_session(database, logs):
+    insert(logs)
+    after, ticks = Runner(logs).run(tick_page(">"))
+    assert [tick.queue_name for tick in ticks] == NAMES[: len(ticks)]
+    with database.connect() as other:
+        _, more = Runner(other).run(tick_page(after))
+        assert [tick.queue_name for tick in more] == NAMES[len(ticks) : len(ticks) + len(more)]
+        assert more
+    assert Runner(logs).run(rotate_page(f">{NAMES[-1]}")) == (">", [])
+
+
+@pytest.fixture
+def broken(logs):
+    """The first log has lost the function that its ticks and its rotation need, the second its sequence."""
+    logs.execute("drop function pgq.tick_1_last()")
+    logs.execute("drop sequence pgq.event_2_id_seq cascade")
+    insert(logs, NAMES[2:])
+    return logs
+
+
+def test_log_that_fails_stops_no_tick_of_another(broken):
+    warnings = []
+    broken.add_notice_handler(lambda d: warnings.append(d.message_primary))
+
+    found, _ = pages(broken, "select queue_name from sluice.tick()", "sluice.tick_after")
+
+    assert found == [(name,) for name in NAMES[2:]]
+    assert [w.split(" is not ticked")[0] for w in warnings][:1] == ["event log "]
+
+
+def test_log_that_fails_stops_no_rotation_of_another_and_is_named(broken):
+    broken.execute("update pgq.queue set queue_switch_time = '2000-01-01'")
+
+    found, _ = pages(
+        broken, "select log_name, action, reason from sluice.rotate()", "sluice.rotate_after"
+    )
+
+    assert [name for name, action, _ in found if action == "switched"] == NAMES[1:]
+    ((reason,),) = [(reason,) for name, action, reason in found if action == "failed"]
+    assert "tick_1_last" in reason
+    assert "42883" in reason
+
+
+def test_processes_name_a_log_that_fails_and_go_on(database, broken, caplog):
+    broken.execute("update pgq.queue set queue_switch_time = '2000-01-01'")
+
+    with ConnectionPool(database.url, min_size=1, max_size=1, open=True) as pool:
+        assert [tick.queue_name for tick in Ticker(pool).run_once()] == NAMES[2:]
+        left = Maintenance(pool).run_once()
+
+    assert [(step.task, step.queue_name, step.done) for step in left] == [
+        ("rotate", NAMES[0], False)
+    ]
+    assert "rotate failed queue= error" in caplog.text
+
+
+def test_group_that_fails_stops_no_other_and_is_named(logs):
+    for name in NAMES[:2]:
+        create_group(logs, "g", log=name)
+    insert(logs, NAMES[:2])
+    logs.execute(
+        "select sluice.claim(q, 'g', lease => '1 microsecond') from unnest(%s::text[]) as q",
+        (NAMES[:2],),
+    )
+    logs.execute(
+        "drop function pgq.event_1_claimed(pg_snapshot, pg_snapshot, bigint, bigint, integer, bigint[])"
+    )
+    logs.execute(
+        "drop function pgq.event_1_next(pg_snapshot, bigint, pg_snapshot, bigint, bigint, integer, integer)"
+    )
+
+    found = rows(logs, "select log_name, action, reason from sluice.maintain_groups()")
+
+    assert ("failed",) in [(action,) for name, action, _ in found if name == NAMES[0]]
+    assert ("leases looked at",) in [(action,) for name, action, _ in found if name == NAMES[1]]
+
+
+def test_event_that_a_dead_letter_log_does_not_take_is_kept_in_the_table(logs):
+    group, dead = NAMES[:2]
+    create_group(logs, "g", log=group, dead_letter_log=dead)
+    insert(logs, [group])
+    # As of an event that is too large for JSON.
+    logs.execute(
+        "create function too_large() returns trigger language plpgsql as "
+        "$$ begin raise program_limit_exceeded using message = 'too large'; end $$"
+    )
+    logs.execute("create trigger t before insert on pgq.event_2_0 execute function too_large()")
+    claim_id = value(logs, "select claim_id from sluice.claim(%s, 'g')", group)
+
+    logs.execute(
+        "select sluice.acknowledge(%s, 'g', %s, 'reject', error => 'bad shape')", (group, claim_id)
+    )
+    logs.execute("select sluice.claim(%s, 'g')", (group,))
+
+    assert rows(logs, "select ev_id, ev_data, error from sluice.dead_event") == [
+        (1, "d", "bad shape\nnot in log 'log 01': too large (54000)")
+    ]
