@@ -113,7 +113,7 @@ def test_calls_of_a_page_go_on_in_another_session(database, logs):
 
 @pytest.fixture
 def broken(logs):
-    """The first log has lost the function that its ticks and its rotation need, the second its sequence."""
+    """Two logs that neither tick nor rotate: the first has lost a function, the second its sequence."""
     logs.execute("drop function pgq.tick_1_last()")
     logs.execute("drop sequence pgq.event_2_id_seq cascade")
     insert(logs, NAMES[2:])
@@ -137,10 +137,11 @@ def test_log_that_fails_stops_no_rotation_of_another_and_is_named(broken):
         broken, "select log_name, action, reason from sluice.rotate()", "sluice.rotate_after"
     )
 
-    assert [name for name, action, _ in found if action == "switched"] == NAMES[1:]
-    ((reason,),) = [(reason,) for name, action, reason in found if action == "failed"]
-    assert "tick_1_last" in reason
-    assert "42883" in reason
+    assert [name for name, action, _ in found if action == "switched"] == NAMES[2:]
+    failed = {name: reason for name, action, reason in found if action == "failed"}
+    assert list(failed) == NAMES[:2]
+    assert "tick_1_last" in failed[NAMES[0]]
+    assert "42883" in failed[NAMES[0]]
 
 
 def test_processes_name_a_log_that_fails_and_go_on(database, broken, caplog):
@@ -151,7 +152,8 @@ def test_processes_name_a_log_that_fails_and_go_on(database, broken, caplog):
         left = Maintenance(pool).run_once()
 
     assert [(step.task, step.queue_name, step.done) for step in left] == [
-        ("rotate", NAMES[0], False)
+        ("rotate", NAMES[0], False),
+        ("rotate", NAMES[1], False),
     ]
     assert "rotate failed queue= error" in caplog.text
 

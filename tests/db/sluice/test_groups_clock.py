@@ -220,6 +220,23 @@ def test_group_without_claims_lets_leases_expire_by_maintenance(
     assert taken.claim_id not in open_claims(session)
 
 
+@each_kind
+def test_group_time_advances_by_maintenance_when_idle_after_the_clock_is_set_back(
+    session: psycopg.Connection, clock: Clock, key: str | None
+) -> None:
+    make_log(session)
+    create_group(session, key=key)
+    (event,) = send(session, "later")
+    (taken,) = claim(session, 10)
+    acknowledge(session, taken.claim_id, "retry", delay="1 hour")
+    assert claimed(session, 10) == []  # and it has read that retry
+    session.execute("select sluice.maintain_groups()").fetchall()
+    clock.shift(-DAY_S)
+    session.execute("select sluice.maintain_groups()").fetchall()
+    clock.shift(3700)
+    assert claimed(session, 10) == [event]
+
+
 def test_claim_numbers_rise_while_the_clock_goes_back(
     session: psycopg.Connection, clock: Clock
 ) -> None:
