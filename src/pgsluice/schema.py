@@ -234,7 +234,8 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
         One line per difference, from the database's side: `+` what it lacks, `-` what it has besides or otherwise.
         Empty when it is as this release would install it. Tables of users' queues and logs are not compared. Functions
         of others in our schemas, queue tables of others and rights to create in our schemas come first, each with
-        its way out; where `install` would refuse one, they are all there is.
+        its way out, and then queues and logs with missing tables; where `install` would refuse a function or a table,
+        they are all there is.
 
     Raises:
         NotInstalledError: There is nothing to verify.
@@ -247,12 +248,26 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     with _translated(), pinned(connection):
         found = _foreign(connection)
     foreign = tuple(f"-{what} {why}; {way_out}" for what, why, way_out, _ in found)
+    foreign += tuple(f"-{problem}" for problem in problems(connection))
     if any(is_refused for *_, is_refused in found):
         # The plan installs, and that is refused beside code of others.
         return foreign
     difference = plan(connection)
     missing = (f"+ migration {migration.version}" for migration in difference.migrations)
     return (*foreign, *missing, *difference.changes)
+
+
+def problems(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    """List queues and logs that cannot work: missing tables and sequences, and names that no queue can have.
+
+    Returns:
+        One line each, with the name, the problem and the way out. Empty when the schemas are not installed.
+    """
+    if not any(version.startswith("pgq/") for version in installed_versions(connection)):
+        return ()
+    with _translated():
+        found = fetch(connection, read("problems.sql"))
+    return tuple(f"{kind} {name!r}: {problem}; {way_out}" for kind, name, problem, way_out in found)
 
 
 def uninstall(

@@ -6,6 +6,7 @@ import json
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from pgsluice import schema
@@ -36,12 +37,14 @@ def status(dsn: str | None, as_json: bool) -> None:
             "logs": [log.queue_name for log in EventLog(connection).get_queue_info()]
             if versions
             else [],
+            "problems": list(schema.problems(connection)),
         }
     if as_json:
         click.echo(json.dumps(report))
         return
     table = Table(show_header=False, box=None)
     for name, value in report.items():
-        text = ", ".join(value) if isinstance(value, list) else str(value)
-        table.add_row(name, text or "none")
+        separator = "\n" if name == "problems" else ", "
+        text = separator.join(value) if isinstance(value, list) else str(value)
+        table.add_row(name, escape(text) or "none")
     Console(soft_wrap=True).print(table)

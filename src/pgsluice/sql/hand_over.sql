@@ -20,7 +20,7 @@ begin
         cross join (values ('q'), ('a')) as k (kind)
         join pg_class as c
             on c.relnamespace = 'pgmq'::regnamespace
-            and c.relname = pgmq.format_table_name(m.queue_name::text, k.kind)::name
+            and c.relname = lower(k.kind || '_' || m.queue_name)::name
             and c.relkind in ('r', 'p')
         join pg_class as part
             on part.oid in (select t.relid from pg_partition_tree(c.oid::regclass) as t union select c.oid)

@@ -1,7 +1,20 @@
 -- Every queue's and log's own functions, as this release has them.
 do $$
+declare
+    v_queue_name text;
 begin
-    perform pgmq._create_reader(m.queue_name::text) from pgmq.meta as m;
+    -- One bad row of pgmq.meta must not stop the others.
+    for v_queue_name in select m.queue_name from pgmq.meta as m order by m.queue_name
+    loop
+        begin
+            perform pgmq._create_reader(v_queue_name);
+        exception
+            when raise_exception then
+                raise warning using
+                    message = pg_catalog.format('queue %s is not brought to this release: %s', v_queue_name, sqlerrm),
+                    hint = 'delete its row from pgmq.meta';
+        end;
+    end loop;
     perform pgq._create_log_functions(q.queue_id) from pgq.queue as q;
 end;
 $$;

@@ -57,7 +57,7 @@ begin
     select m.queue_name
     into v_queue_name
     from pgmq.meta as m
-    where pgmq.format_table_name(m.queue_name::text, 'a') = v_archive
+    where lower('a_' || m.queue_name) = v_archive
     order by m.queue_name = convert_archive_partitioned.table_name desc
     limit 1;
     if not found then

@@ -14,8 +14,10 @@ begin
         exception
             when undefined_table then
                 raise warning 'queue % has no table and is left out', v_queue_name;
-            when insufficient_privilege then
-                raise warning 'queue % is left out: %', v_queue_name, sqlerrm;
+            when insufficient_resources then
+                raise; -- the other queues would fail, too
+            when others then
+                raise warning 'queue % is left out: %', v_queue_name, sqlerrm using errcode = sqlstate;
         end;
     end loop;
 end;

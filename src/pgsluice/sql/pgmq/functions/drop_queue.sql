@@ -23,7 +23,7 @@ begin
     select m.queue_name
     into v_registered
     from pgmq.meta as m
-    where pgmq.format_table_name(m.queue_name::text, 'q') = v_queue
+    where lower('q_' || m.queue_name) = v_queue
     order by m.queue_name = drop_queue.queue_name desc
     limit 1;
     if v_registered <> queue_name then

@@ -36,7 +36,7 @@ begin
     into v_twin
     from pgmq.meta as m
     where m.queue_name <> validate_queue_name.queue_name
-      and pgmq.format_table_name(m.queue_name::text, 'q') = v_table
+      and lower('q_' || m.queue_name) = v_table
     limit 1;
     if found then
         raise exception using

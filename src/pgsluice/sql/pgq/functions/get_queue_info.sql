@@ -6,24 +6,42 @@ create or replace function pgq.get_queue_info(
     out ticker_lag interval, out ev_per_sec double precision, out ev_new bigint, out last_tick_id bigint
 )
 returns setof record
-language sql
+language plpgsql
 stable
 security definer -- the number of new events is in a sequence that PUBLIC may not read
 set search_path = pg_catalog, pg_temp
 as $$
-    select q.queue_name, q.queue_ntables, q.queue_cur_table, q.queue_rotation_period, q.queue_switch_time,
-        q.queue_external_ticker, q.queue_ticker_paused, q.queue_ticker_max_count, q.queue_ticker_max_lag,
-        q.queue_ticker_idle_period,
-        clock_timestamp() - latest.tick_time,
-        (latest.tick_event_seq - earlier.tick_event_seq)
-            / nullif(extract(epoch from latest.tick_time - earlier.tick_time), 0)::double precision,
-        pgq._event_seq(q.queue_id) - latest.tick_event_seq,
-        latest.tick_id
-    from pgq.queue as q
-    cross join lateral pgq._last_tick(q.queue_id) as latest
-    cross join lateral pgq._tick_after(q.queue_id, latest.tick_id - 21) as earlier
-    where i_queue_name is null or q.queue_name = i_queue_name
-    order by q.queue_name;
+declare
+    v_queue pgq.queue;
+begin
+    for v_queue in
+        select q.*
+        from pgq.queue as q
+        where i_queue_name is null or q.queue_name = i_queue_name
+        order by q.queue_name
+    loop
+        -- One log with a missing table or sequence must not hide the others.
+        begin
+            return query
+                select v_queue.queue_name, v_queue.queue_ntables, v_queue.queue_cur_table, v_queue.queue_rotation_period,
+                    v_queue.queue_switch_time, v_queue.queue_external_ticker, v_queue.queue_ticker_paused,
+                    v_queue.queue_ticker_max_count, v_queue.queue_ticker_max_lag, v_queue.queue_ticker_idle_period,
+                    clock_timestamp() - latest.tick_time,
+                    (latest.tick_event_seq - earlier.tick_event_seq)
+                        / nullif(extract(epoch from latest.tick_time - earlier.tick_time), 0)::double precision,
+                    pgq._event_seq(v_queue.queue_id) - latest.tick_event_seq,
+                    latest.tick_id
+                from pgq._last_tick(v_queue.queue_id) as latest
+                cross join lateral pgq._tick_after(v_queue.queue_id, latest.tick_id - 21) as earlier;
+        exception
+            when undefined_table or undefined_function then
+                if i_queue_name is not null then
+                    raise;
+                end if;
+                raise warning 'event log % is left out: %', v_queue.queue_name, sqlerrm using errcode = sqlstate;
+        end;
+    end loop;
+end;
 $$;
 
 comment on function pgq.get_queue_info(text) is

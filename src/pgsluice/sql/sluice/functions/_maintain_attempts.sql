@@ -6,7 +6,7 @@
  * Locked rows are skipped: somebody counts an attempt, or removes them. So any number may run at once. A message that is gone
  * does not come back under its id and enqueued_at.
  *
- * Calls: pgmq.format_table_name. Reads: the queues, by msg_id. Writes: sluice.attempt.
+ * Reads: the queues, by msg_id. Writes: sluice.attempt.
  */
 create or replace function sluice._maintain_attempts(rows_max integer default 5000)
 returns table (task text, queue_name text, done boolean, detail text)
@@ -35,7 +35,7 @@ begin
         group by due.queue_name
     loop
         queue_name := v_due.queue_name;
-        v_table := pgmq.format_table_name(queue_name, 'q');
+        v_table := lower('q_' || queue_name);
         begin
             execute format(
                 'delete from sluice.attempt as noted

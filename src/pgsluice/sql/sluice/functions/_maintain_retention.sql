@@ -6,7 +6,7 @@
  * any number of these may run at once, and none waits. Subtransactions, so that one archive that fails does not keep the
  * others. Of an archive that is exported only what every export has verified goes, however old it is.
  *
- * Calls: pgmq.format_table_name, sluice._drop_exported. Reads: sluice.retention, sluice.export, the archives by their index on
+ * Calls: sluice._drop_exported. Reads: sluice.retention, sluice.export, the archives by their index on
  * archived_at. Writes: the archives.
  */
 create or replace function sluice._maintain_retention(rows_max integer default 10000)
@@ -47,7 +47,7 @@ begin
                            limit $2
                            for update skip locked
                        ))',
-                    pgmq.format_table_name(v_rule.queue_name::text, 'a')
+                    lower('a_' || v_rule.queue_name)
                 )
                 using v_expired_before, v_rows_left;
                 get diagnostics v_deleted = row_count;

@@ -11,7 +11,7 @@ begin
     select m.queue_name
     into v_registered
     from pgmq.meta as m
-    where pgmq.format_table_name(m.queue_name::text, 'q') = pgmq.format_table_name(_registered_name.queue_name, 'q')
+    where lower('q_' || m.queue_name) = pgmq.format_table_name(_registered_name.queue_name, 'q')
     order by m.queue_name = _registered_name.queue_name desc
     limit 1;
     if not found then

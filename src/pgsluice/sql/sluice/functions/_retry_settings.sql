@@ -15,7 +15,7 @@ begin
     select p.*
     into v_policy
     from sluice.retry_policy as p
-    where p.queue_table = pgmq.format_table_name(_retry_settings.queue_name, 'q');
+    where p.queue_table = lower('q_' || _retry_settings.queue_name);
     if policy is not null then
         if jsonb_typeof(policy) <> 'object' then
             raise exception using

@@ -9,7 +9,7 @@ as $$
     from pgmq.meta as m
     join pg_class as t
         on t.relnamespace = 'pgmq'::regnamespace
-        and t.relname = pgmq.format_table_name(m.queue_name::text, 'q')::name
+        and t.relname = lower('q_' || m.queue_name)::name
     join pg_attribute as a on a.attrelid = t.oid and a.attname = 'msg_id'
     left join (
         -- An identity's, or one that belongs to the column.

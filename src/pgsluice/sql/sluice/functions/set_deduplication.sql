@@ -13,7 +13,7 @@ begin
     select m.queue_name
     into v_registered
     from pgmq.meta as m
-    where pgmq.format_table_name(m.queue_name::text, 'q') = v_table
+    where lower('q_' || m.queue_name) = v_table
     order by m.queue_name = set_deduplication.queue_name desc
     limit 1;
     if not found then

@@ -21,20 +21,26 @@ begin
         from pgq.queue as q
         where exists (select from sluice.share_group as g where g.queue_id = q.queue_id)
     loop
-        v_setting := format('sluice.woken_%s', v_queue_id);
-        v_woken := string_to_array(nullif(current_setting(v_setting, true), ''), ' ');
-        continue when v_woken is null;
-        v_logs := v_logs + 1;
-        continue when current_setting(format('sluice.settled_%s', v_queue_id), true)
-            = pg_sequence_last_value(format('pgq.event_%s_id_seq', v_queue_id)::regclass)::text;
-        continue when v_woken[1]::bigint <> pg_sequence_last_value(format('pgq.event_%s_tick_seq', v_queue_id)::regclass);
-        execute format('select pgq.%I($1, pg_current_snapshot())', format('event_%s_any', v_queue_id))
-        using v_woken[2]::pg_snapshot
-        into v_is_new;
-        if v_is_new then
-            perform pgq._notify_tick(v_queue_id, null::bigint);
-            perform set_config(v_setting, format('%s %s', v_woken[1], pg_current_snapshot()), false);
-        end if;
+        -- One log that fails must not stop the others. sluice.tick looks at the same tables, and names it.
+        begin
+            v_setting := format('sluice.woken_%s', v_queue_id);
+            v_woken := string_to_array(nullif(current_setting(v_setting, true), ''), ' ');
+            continue when v_woken is null;
+            v_logs := v_logs + 1;
+            continue when current_setting(format('sluice.settled_%s', v_queue_id), true)
+                = pg_sequence_last_value(format('pgq.event_%s_id_seq', v_queue_id)::regclass)::text;
+            continue when v_woken[1]::bigint <> pg_sequence_last_value(format('pgq.event_%s_tick_seq', v_queue_id)::regclass);
+            execute format('select pgq.%I($1, pg_current_snapshot())', format('event_%s_any', v_queue_id))
+            using v_woken[2]::pg_snapshot
+            into v_is_new;
+            if v_is_new then
+                perform pgq._notify_tick(v_queue_id, null::bigint);
+                perform set_config(v_setting, format('%s %s', v_woken[1], pg_current_snapshot()), false);
+            end if;
+        exception
+            when others then
+                null;
+        end;
     end loop;
     return v_logs;
 end;
