@@ -128,8 +128,9 @@ def _hand_over(connection: psycopg.Connection[Any], of_queues: bool) -> None:
 
 
 def _signatures() -> list[str]:
-    # Arguments of types that PgQ does not have: PostgreSQL 15 cannot even look such a function up.
-    return [s for s in signatures() if re.match(r"pgm?q\.", s) and " pgq." not in s]
+    # Without those that take a type of schema pgq: PgQ has none of these types, and PostgreSQL 15 raises an error when it
+    # looks up a function whose argument is of a schema that does not exist.
+    return [s for s in signatures() if re.fullmatch(r"pgm?q\.\w+\((?!.*\bpgq\.).*\)", s)]
 
 
 def _types() -> dict[str, list[str]]:
