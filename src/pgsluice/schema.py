@@ -320,6 +320,7 @@ def print_sql(*, legacy: bool = False) -> str:
     parts = [
         "-- pgsluice: message queues (pgmq), event logs (pgq) and what neither has (sluice).",
         "-- For an empty database, in one transaction: psql -1 -v ON_ERROR_STOP=1 -f this_file",
+        read("lock.sql"),
         read("begin.sql"),
     ]
     for migration in _migrations(legacy=legacy):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import psycopg
 import pytest
 
+from pgsluice import schema
 from support import rows, value, wait_until
 from support_share_groups import claim, create_group, make_log, send
 
@@ -115,3 +118,45 @@ def test_only_the_owner_locks_the_tables_of_locks(connection, member_of):
             connection.execute(
                 f"do $$ begin lock table sluice.{table} in share update exclusive mode; end $$"
             )
+
+
+def test_installation_goes_on_and_names_the_session_that_holds_its_lock(database, role):
+    notices = []
+    with (
+        database.connect(user=role, application_name="intruder") as session,
+        database.connect() as connection,
+    ):
+        session.execute("select pg_advisory_lock(hashtextextended('pgsluice.install', 0))")
+        pid = session.info.backend_pid
+        connection.add_notice_handler(lambda d: notices.append((d.severity, d.message_primary)))
+        connection.execute("set statement_timeout = '20s'")
+
+        assert schema.install(connection) == ()
+
+    assert notices[0] == (
+        "WARNING",
+        "installation goes on without its lock, "
+        f"which is held by pid {pid}, role {role}, application 'intruder'",
+    )
+
+
+def test_installation_waits_for_another_installer_and_names_it(database):
+    notices = []
+    with (
+        database.connect(application_name="first", autocommit=False) as first,
+        database.connect() as connection,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        schema.install(first)
+        connection.add_notice_handler(lambda d: notices.append(d.message_primary))
+
+        second = thread.submit(schema.install, connection)
+        wait_until(lambda: len(notices) > 0, "the second installer to name the first")
+        assert not second.done()
+        pid = first.info.backend_pid
+        first.commit()
+
+        assert second.result(timeout=60) == ()
+    assert notices[0] == (
+        f"waiting for another installation: pid {pid}, role postgres, application 'first'"
+    )

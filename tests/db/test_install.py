@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from pgsluice import schema
+from pgsluice import schema, schema_texts
 from pgsluice.cli.main import cli
 from pgsluice.errors import NotInstalledError, SchemaError
 from support import rows, value
@@ -38,7 +38,7 @@ def errors_of_racing(database, installer, how_many=20):
 
 
 def install_unlocked(connection):
-    locked = "select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('pgsluice.install', 0));"
+    locked = schema_texts.read("lock.sql")
     text = schema.print_sql()
     assert locked in text
     connection.execute(text.replace(locked, ""), prepare=False)

@@ -1,13 +1,9 @@
--- First of every installation and upgrade; everything from here to end.sql is one transaction.
+-- After lock.sql, first of every installation and upgrade; everything up to end.sql is one transaction.
 
 -- No path of the session's: a function or an operator there that matches a call better would run with the installer's rights.
 select
     pg_catalog.set_config('sluice.search_path_before', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-
--- One installer at a time in this database. The lock belongs to the transaction that does the DDL, so it
--- can neither be left behind nor be released before the DDL is visible.
-select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('pgsluice.install', 0));
 
 -- Refuse to touch schemas that are not ours. The ledger is what makes them ours.
 do $$
