@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -24,6 +27,22 @@ class PlannedFailureError(Exception):
 def fails_first(msg_id: int) -> bool:
     """Whether the first attempt at this message fails: two in a hundred, always the same ones."""
     return msg_id * _HASH_FACTOR % _HASH_MODULUS < _HASH_MODULUS * _FAILS_PERCENT // 100
+
+
+@contextmanager
+def failures_without_traceback() -> Iterator[None]:
+    """Log failures of handlers as one line each: these are planned, and a traceback reads like a fault of the demo."""
+
+    def drop_traceback(record: logging.LogRecord) -> bool:
+        record.exc_text = None
+        return True
+
+    logger = logging.getLogger("pgsluice.worker.failure_log")
+    logger.addFilter(drop_traceback)
+    try:
+        yield
+    finally:
+        logger.removeFilter(drop_traceback)
 
 
 def handle(connection: psycopg.Connection[Any], message: Message) -> None:

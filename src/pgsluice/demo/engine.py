@@ -132,6 +132,7 @@ class Engine:
         # The first micro-batch holds the rows loaded at the start and pays for Spark's warming up: what is
         # measured afterwards is the flow.
         self._stream.await_ready(deadline_s=_READY_DEADLINE_S)
+        self._stack.enter_context(consume.failures_without_traceback())
         for _ in range(WORKERS):
             worker = QueueWorker(
                 pool,
