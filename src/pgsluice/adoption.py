@@ -128,8 +128,8 @@ def _hand_over(connection: psycopg.Connection[Any], of_queues: bool) -> None:
 
 
 def _signatures() -> list[str]:
-    # Without those that take a type of schema pgq: PgQ has none of these types, and PostgreSQL 15 raises an error when it
-    # looks up a function whose argument is of a schema that does not exist.
+    # Without those that take a type of schema pgq: PgQ has none of these types, and PostgreSQL 15 raises an error
+    # when it looks up a function whose argument is of a schema that does not exist.
     return [s for s in signatures() if re.fullmatch(r"pgm?q\.\w+\((?!.*\bpgq\.).*\)", s)]
 
 
