@@ -82,7 +82,9 @@ def test_beside_a_held_snapshot_no_dead_rows_gather_and_nothing_grows(connection
     # The log was switched once a round, which is a dead row of pgq.queue and some of a table of ticks that is emptied later; and
     # a turn of the ledgers is one.
     of_switches = ("pgq.queue", "pgq.subscriber", "pgq.tick_1_", "sluice.ledger")
-    assert [name for name in dead if not name.startswith(of_switches)] == []
+    of_creation = {"pgq.origin": 2, "sluice.named_lock": 1}  # whatever the number of rounds
+    others = {name: rows for name, rows in dead.items() if not name.startswith(of_switches)}
+    assert all(rows <= of_creation.get(name, 0) for name, rows in others.items()), others
     assert sum(dead.values()) <= 3 * ROUNDS, dead
     assert max(sizes[ROUNDS // 2 :]) <= 1.15 * max(sizes[: ROUNDS // 2]), sizes
     assert (

@@ -199,3 +199,31 @@ def test_event_that_a_dead_letter_log_does_not_take_is_kept_in_the_table(logs):
     assert rows(logs, "select ev_id, ev_data, error from sluice.dead_event") == [
         (1, "d", "bad shape\nnot in log 'log 01': too large (54000)")
     ]
+
+
+@pytest.mark.long
+def test_event_of_257_mb_is_rejected_and_stops_no_claim_and_no_rotation(connection):
+    for name in ("events", "dead"):
+        connection.execute("select pgq.create_queue(%s)", (name,))
+    create_group(connection, "g", log="events", dead_letter_log="dead")
+    connection.execute("select pgq.insert_event('events', 't', repeat('x', 257 * 1024 * 1024))")
+    connection.execute("select pgq.insert_event('events', 't', 'small')")
+    claim = "select claim_id, ev_id, length(ev_data) from sluice.claim('events', 'g', 1)"
+
+    ((claim_id, ev_id, _),) = rows(connection, claim)
+    connection.execute(
+        "select sluice.acknowledge('events', 'g', %s, 'reject', error => 'too large')", (claim_id,)
+    )
+    ((_, next_id, length),) = rows(connection, claim)
+    connection.execute("update pgq.queue set queue_switch_time = '2000-01-01'")
+    rotated = rows(connection, "select log_name, action, reason from sluice.rotate()")
+
+    assert (ev_id, next_id, length) == (1, 2, 5)
+    assert [name for name, action, _ in rotated if action == "switched"] == ["dead", "events"]
+    assert [step for step in rotated if step[1] == "failed"] == []
+    ((dead_id, dead_length, error),) = rows(
+        connection, "select ev_id, length(ev_data), error from sluice.dead_event"
+    )
+    assert (dead_id, dead_length) == (1, 257 * 1024 * 1024)
+    assert "not in log 'dead'" in error
+    assert value(connection, "select count(*) from pgq.event_template where ev_type = 'dead'") == 0
