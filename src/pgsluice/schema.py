@@ -2,7 +2,8 @@
 
 The SQL lives beside this file, in `sql/`: numbered migrations make tables and run once, functions are replaced
 whole at every installation. Everything here works inside the transaction of the connection it is given and never
-commits: an application can install in the transaction of its own migration.
+commits: an application can install in the transaction of its own migration. On a connection in autocommit mode, what
+concerns hundreds of queues and logs takes several transactions.
 """
 
 from __future__ import annotations
@@ -284,7 +285,8 @@ def uninstall(
     The roles stay: other databases of the server may use them.
 
     Args:
-        connection: Of the schemas' owner; part of its transaction.
+        connection: Of the schemas' owner; part of its transaction. In autocommit mode, hundreds of queues and logs are
+            dropped in several transactions, before the schemas.
         drop_data: Also when queues, logs or dead letters hold data.
         drop_dependents: Also when objects outside the schemas depend on them: views, functions, triggers on captured
             tables, foreign keys. They are dropped, too.
@@ -292,11 +294,12 @@ def uninstall(
     Raises:
         NotInstalledError: There is nothing of ours to drop.
         SchemaError: There is data and `drop_data` is False, or there are dependent objects and `drop_dependents` is
-            False; what there is, is named. Nothing was dropped.
+            False; what there is, is named; or one transaction cannot hold all the locks. Nothing was dropped.
     """
     installed = installed_versions(connection)
     if not installed:
         raise NotInstalledError("pgsluice is not installed in this database; nothing was dropped")
+    is_idle = _is_idle(connection)
     with _translated(), pinned(connection):
         holding = fetch(connection, read("contents.sql"))
         if holding and not drop_data:
@@ -312,9 +315,23 @@ def uninstall(
                 f"objects outside the schemas depend on them ({names}); drop them with the schemas by "
                 "--drop-dependents, or drop them first"
             )
-        if _has_legacy(installed):
-            run(connection, read("legacy/uninstall.sql"))
-        run(connection, read("uninstall.sql"))
+        [(locks, part_size)] = fetch(connection, read("uninstall_locks.sql"))
+        parts = fetch(connection, read("uninstall_parts.sql")) if part_size else []
+        if parts and not is_idle:
+            raise SchemaError(
+                f"dropping the schemas would lock {locks} objects in one transaction, too many for the server's table "
+                "of locks; run `pgsluice schema uninstall`, which uses several transactions, or raise "
+                "max_locks_per_transaction"
+            )
+    with _translated():
+        for first in range(0, len(parts), part_size or 1):
+            with pinned(connection):
+                for drop, name in parts[first : first + part_size]:
+                    connection.execute(drop, (name,))
+        with pinned(connection):
+            if _has_legacy(installed):
+                run(connection, read("legacy/uninstall.sql"))
+            run(connection, read("uninstall.sql"))
 
 
 def print_sql(*, legacy: bool = False) -> str:
@@ -361,9 +378,7 @@ def _bring_queues(connection: psycopg.Connection[Any], *, hand_over: bool = True
 
 def _is_idle(connection: psycopg.Connection[Any]) -> bool:
     """Return whether what runs next is a transaction of its own."""
-    return (
-        connection.autocommit and connection.info.transaction_status is TransactionStatus.IDLE
-    )
+    return connection.autocommit and connection.info.transaction_status is TransactionStatus.IDLE
 
 
 def _finish(connection: psycopg.Connection[Any], left: int) -> None:

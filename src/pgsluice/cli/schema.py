@@ -143,7 +143,7 @@ def print_(extras: tuple[str, ...]) -> None:
 @click.confirmation_option(prompt="Drop the schemas pgmq, pgq and sluice?")
 def uninstall(dsn: str | None, drop_data: bool, drop_dependents: bool) -> None:
     """Drop the schemas; the roles sluice_… and pgq_… stay, as other databases may use them."""
-    with connect(resolve(dsn)) as connection:
+    with connect(resolve(dsn), autocommit=True) as connection:
         installer.uninstall(connection, drop_data=drop_data, drop_dependents=drop_dependents)
     _console.print("dropped the schemas pgmq, pgq and sluice")
 

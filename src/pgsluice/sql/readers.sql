@@ -21,7 +21,11 @@ declare
 begin
     for v_outdated in select m.queue_name::text from pgmq.meta as m where m.queue_name ~ '\$|;|--|'''
     loop
-        raise warning 'queue % is not brought to this release: its name contains invalid characters', v_outdated.queue_name;
+        raise warning using
+            message = pg_catalog.format(
+                'queue %s is not brought to this release: queue name contains invalid characters', v_outdated.queue_name
+            ),
+            hint = 'delete its row from pgmq.meta';
     end loop;
     for v_outdated in select * from sluice._outdated()
     loop

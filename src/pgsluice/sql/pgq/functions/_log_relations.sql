@@ -7,6 +7,7 @@ create or replace function pgq._log_relations(i_queue_ids integer[], out queue_i
 returns setof record
 language sql
 stable
+rows 20 -- few, so that the planner goes along indexes
 set search_path = pg_catalog, pg_temp
 as $$
     with named as materialized (
