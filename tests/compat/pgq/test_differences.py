@@ -18,6 +18,7 @@ SURFACE = "compat/pgq/test_surface.py"
 SHOWN = {
     "one session at a time ticks a log": ["concurrency/test_tickers.py"],
     "the ticker refuses REPEATABLE READ": ["db/pgq/test_ticker.py"],
+    "one call of `ticker()` takes a page of the logs": ["db/sluice/test__lock_slots.py"],
     "errors have codes": [CASES],
     "an unknown log: `No such queue`": ["db/pgq/test_insert_event.py"],
     "a null event time means now in `insert_event_raw`": ["db/pgq/test_insert_event_raw.py"],
