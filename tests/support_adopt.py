@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 
 from support import rows
@@ -87,3 +89,12 @@ def rights(connection: psycopg.Connection) -> list[tuple]:
            from pg_default_acl where defaclobjtype <> 'f'
            order by 1, 2, 3, 4""",
     )
+
+
+def without_grants(lines: list[str]) -> list[str]:
+    """Return the lines of a fingerprint without who may do what: an adoption keeps the grants that it finds."""
+    return [
+        re.sub(r" acl .*?(?= comment|$)", "", line, count=1)
+        for line in lines
+        if not line.startswith("default grant")
+    ]

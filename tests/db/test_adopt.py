@@ -10,7 +10,7 @@ import pytest
 from pgsluice import schema
 from pgsluice.errors import RetryableError, SchemaError
 from support import rows, value
-from support_adopt import add_users, contents, fill, rights
+from support_adopt import add_users, contents, fill, rights, without_grants
 from support_pgmq import make_older, upstream_sql
 
 
@@ -43,14 +43,6 @@ def refusal(connection):
     assert plan.objections
     assert schema.fingerprint(connection) == before
     return "\n".join(plan.objections)
-
-
-def without_grants(lines):
-    return [
-        re.sub(r" acl .*?(?= comment|$)", "", line, count=1)
-        for line in lines
-        if not line.startswith("default grant")
-    ]
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
 
@@ -12,7 +11,7 @@ import pytest
 from pgsluice import schema
 from pgsluice.errors import SchemaError, SluiceError
 from support import rows, value, wait_until
-from support_adopt import contents
+from support_adopt import contents, without_grants
 from support_adopt import fill as fill_queues
 from support_pgmq import upstream_sql
 from support_pgq import drain, fill, need_extension, plpgsql_text
@@ -62,13 +61,6 @@ def test_an_adopted_log_has_a_replica_identity(pgq):
     schema.adopt(pgq)
 
     assert tables_without_identity(pgq) == []
-
-
-def without_grants(lines):
-    return [
-        re.sub(r" acl (\{[^}]*\}|)(?= comment|$)", "", line).replace(" acl  comment", " comment")
-        for line in lines
-    ]
 
 
 def test_the_catalog_is_afterwards_that_of_an_installation(pgq, connection):
