@@ -27,11 +27,14 @@ begin
             on c.relnamespace = 'pgmq'::regnamespace
             and c.relname = lower(k.kind || '_' || m.queue_name)::name
             and c.relkind in ('r', 'p')
-        join pg_class as part
-            on part.oid in (select t.relid from pg_partition_tree(c.oid::regclass) as t union select c.oid)
+        cross join lateral (
+            select t.relid::oid from pg_partition_tree(c.oid::regclass) as t where c.relkind = 'p' union select c.oid
+        ) as tree (relid)
+        join pg_class as part on part.oid = tree.relid
         join pg_roles as r on r.oid = part.relowner
         where part.relowner <> v_owner::regrole
-          and pgmq._foreign_code(c.oid::regclass) is null
+          -- By the owner first: this is slow, and few tables belong to others.
+          and case when part.relowner <> v_owner::regrole then pgmq._foreign_code(c.oid::regclass) is null end
           and (
             r.rolsuper
             or not part.relrowsecurity
