@@ -19,7 +19,9 @@ from pgsluice.errors import SchemaError
 SCHEMAS = ("pgmq", "pgq", "pgq_coop", "sluice")
 LEGACY = "legacy"
 
-_GRANT = re.compile(r"^grant (?P<what>[^;]+?) to (?P<roles>[\w, ]+);$", re.MULTILINE)
+_GRANT = re.compile(
+    r"^(?P<what>grant [^;]+? to|revoke [^;]+? from) (?P<roles>[\w, ]+);$", re.MULTILINE
+)
 _COMMENTED_FUNCTION = re.compile(
     r"^comment on function ((?:pgmq|pgq|pgq_coop|sluice|public)\.\w+\(.*?\)) is", re.MULTILINE
 )
@@ -128,7 +130,9 @@ def atomic(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def guard_grants(sql: str) -> str:
-    """Let each `grant … to sluice_…;` or `to pgq_…;` that begins a line run only where the role exists.
+    """Run each `grant … to` and `revoke … from` of a role `sluice_…` or `pgq_…` only where the role exists.
+
+    Only those that begin a line.
 
     The files say plainly who may do what; a server where the installer may not create roles skips those lines.
     """
@@ -140,7 +144,7 @@ def guard_grants(sql: str) -> str:
 
 
 def _guarded_grant(what: str, role: str) -> str:
-    statement = f"grant {what} to {role};"
+    statement = f"{what} {role};"
     if not role.startswith(("sluice_", "pgq_")):
         return statement
     return (

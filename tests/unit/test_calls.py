@@ -87,7 +87,10 @@ def test_an_argument_out_of_range_is_refused_and_named(call, words):
         (lambda: pgmq.send("q", float("nan")), "^message is nan"),
         (lambda: pgmq.send("q", 1, {"a": "\x00"}), r"^headers\['a'\] holds a NUL"),
         (lambda: pgmq.send_batch("q", [1, {2: 3}]), r"^messages\[1\] has the key 2"),
-        (lambda: pgmq.send_batch("q", [1, 2], [None, b"h"]), r"^headers\[1\] is of type bytes"),
+        (
+            lambda: pgmq.send_batch("q", [1, 2], [None, b"h"]),
+            r"^headers\[1\] is a bytes; use a dict",
+        ),
         (lambda: pgmq.read("q", 1, 1, {"a": "\ud800"}), r"^conditional\['a'\] holds a lone"),
         (lambda: event(ev_data={"a": 1}), "^ev_data is of type dict; an event holds text"),
         (lambda: event(ev_type="c\x00"), "^ev_type holds a NUL character"),

@@ -64,6 +64,11 @@ def test_a_consumer_beyond_its_limit_is_given_up_and_its_events_go(connection, l
             from pgq.subscriber as s join pgq.consumer as c on c.co_id = s.sub_consumer
             where p.pos_subscriber = s.sub_key and c.co_name = 'slow'"""
         )
+        # Ticks at even distances in that time: one long gap would be a clock that stepped or a ticker that stopped.
+        connection.execute(
+            """update pgq.tick_1 as t set tick_time = t.tick_time - (l.last_id + 1 - t.tick_id) * interval '40 minutes'
+            from (select max(tick_id) as last_id from pgq.tick_1) as l"""
+        )
     steps = fill_and_rotate(connection)
 
     assert steps[0][0] == "given up"
