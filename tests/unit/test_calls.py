@@ -24,6 +24,10 @@ TOO_MUCH = 2**31
         (lambda: pgmq.read("q", 30, TOO_MUCH), f"qty is {TOO_MUCH}; use 1 to"),
         (lambda: pgmq.read("q", True, 1), "vt is True; use a whole number"),
         (lambda: pgmq.read("q", 30, False), "qty is False; use a whole number"),
+        (
+            lambda: pgmq.send_batch("q", [1, 2], [None, b"h"]),
+            r"headers\[1\] is a bytes; use a dict",
+        ),
         (lambda: pgmq.read("q", 1.5, 1), "vt is 1.5; use a whole number"),
         (lambda: pgmq.read("q", None, 1), "vt is None; use a whole number"),
         (lambda: pgmq.read("q", "30", 1), "vt is '30'; use a whole number"),
@@ -87,10 +91,6 @@ def test_an_argument_out_of_range_is_refused_and_named(call, words):
         (lambda: pgmq.send("q", float("nan")), "^message is nan"),
         (lambda: pgmq.send("q", 1, {"a": "\x00"}), r"^headers\['a'\] holds a NUL"),
         (lambda: pgmq.send_batch("q", [1, {2: 3}]), r"^messages\[1\] has the key 2"),
-        (
-            lambda: pgmq.send_batch("q", [1, 2], [None, b"h"]),
-            r"^headers\[1\] is a bytes; use a dict",
-        ),
         (lambda: pgmq.read("q", 1, 1, {"a": "\ud800"}), r"^conditional\['a'\] holds a lone"),
         (lambda: event(ev_data={"a": 1}), "^ev_data is of type dict; an event holds text"),
         (lambda: event(ev_type="c\x00"), "^ev_type holds a NUL character"),
