@@ -85,6 +85,7 @@ def test_dump_keeps_what_its_snapshot_saw_while_maintenance_runs(
         check=True,
     )
     with empty_database.connect() as there:
+        there.execute("select * from sluice.after_restore()")
         batch = value(there, "select pgq.next_batch('changes', 'lake')")
         assert rows(there, "select ev_data from pgq.get_batch_events(%s)", batch) == [
             ("1",),

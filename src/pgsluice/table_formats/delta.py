@@ -202,6 +202,11 @@ def local_path(path: str, folder: str | Path) -> str:
     return unquote(path)  # Delta's log has URLs
 
 
+def folder_of(table: DeltaTable) -> Path:
+    """Return the folder of an opened table as on the disk; delta-rs gives its URL."""
+    return Path(unquote(table.table_uri.removeprefix("file://")))
+
+
 def open_dataset(lake: str | Path, *, version: int | None = None) -> pyarrow.dataset.Dataset:
     """Open a Delta table as a dataset of pyarrow's, without Spark and Java.
 

@@ -20,7 +20,7 @@ from pyarrow import dataset
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import SluiceError
 from pgsluice.spark.lake.disk import sync_file, sync_folder
-from pgsluice.table_formats.delta import dataset_of
+from pgsluice.table_formats.delta import dataset_of, folder_of
 
 # In the order in which they are hashed.
 COLUMNS = (
@@ -105,8 +105,7 @@ def read_again(table: DeltaTable, ids: IdRange) -> Iterator[Found]:
         SluiceError: The table holds a message twice.
     """
     predicate = [("msg_id", ">=", ids.first), ("msg_id", "<=", ids.last)]
-    folder = Path(table.table_uri.removeprefix("file://"))
-    rows = dataset_of(table, folder, file_pruning_predicate=predicate)
+    rows = dataset_of(table, folder_of(table), file_pruning_predicate=predicate)
     field = dataset.field("msg_id")
     batches = rows.scanner(
         columns=list(COLUMNS),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgsluice.table_formats.delta import Use, local_path, open_delta
+from pgsluice.table_formats.delta import Use, folder_of, local_path, open_delta
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -108,7 +108,7 @@ def row_count(table: DeltaTable) -> int:
         return sum(counts)
     import pyarrow.parquet as pq
 
-    folder = Path(table.table_uri.removeprefix("file://"))
+    folder = folder_of(table)
     paths = [local_path(path, folder) for path in actions.column("path").to_pylist()]
     return sum(
         pq.read_metadata(folder / path).num_rows if count is None else count
