@@ -231,7 +231,8 @@ def test_what_is_verified_was_forced_to_disk_whatever_the_folder_is_called(
     filled(database_18, lake).run(drop=True)
 
     assert archived(db) == []
-    assert forced == {path.stat().st_ino for path in (lake, *lake.rglob("*"))}
+    # And a file by which the folder was tried, which is gone.
+    assert forced >= {path.stat().st_ino for path in (lake, *lake.rglob("*"))}
 
 
 def test_a_new_table_does_not_take_the_place_of_the_one_that_was_verified(
