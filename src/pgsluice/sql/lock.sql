@@ -6,6 +6,7 @@
 do $$
 declare
     v_path_before constant text := pg_catalog.current_setting('search_path');
+    v_timeout_before constant text := pg_catalog.current_setting('lock_timeout');
     v_key constant bigint := pg_catalog.hashtextextended('pgsluice.install', 0);
     v_holder record;
     v_looks integer := 0;
@@ -37,11 +38,20 @@ begin
             end if;
             exit;
         end if;
-        if found and v_looks = 40 then
+        if found and v_looks = 1 then
             raise notice 'waiting for another installation: pid %, role %, application %',
                 v_holder.pid, v_holder.usename, quote_literal(v_holder.application_name);
         end if;
-        perform pg_sleep(0.05);
+        -- Look again now and then: another session may hold the lock by then.
+        begin
+            perform set_config('lock_timeout', '2s', true);
+            perform pg_advisory_xact_lock(v_key);
+            perform set_config('lock_timeout', v_timeout_before, true);
+            exit;
+        exception
+            when lock_not_available then
+                null;
+        end;
     end loop;
     perform set_config('search_path', v_path_before, true);
 end;
