@@ -111,16 +111,20 @@ def test_a_password_never_reaches_spark(
     secret_file = tmp_path / "dsn"
     secret_file.touch(mode=0o600)
     secret_file.write_text(dsn)
-    reading = spark.read.format("pgsluice").options(dsnFile=str(secret_file), pushdown="true")
-    rows = reading.options(queue="q").load()
+
+    def reading(**options: str):
+        reader = spark.read.format("pgsluice")
+        return reader.options(dsnFile=str(secret_file), pushdown="true", **options)
+
+    rows = reading(queue="q").load()
     assert rows.where("msg_id > 0").count() == 1
     rows.explain("extended")
-    assert reading.options(log=LOG, queue="").load().count() == 1
+    assert reading(log=LOG).load().count() == 1
     writing = rows.select("message").write.format("pgsluice").mode("append")
     writing.options(dsnFile=str(secret_file), queue="q").save()
 
     # Refused or out of reach: the text of the errors is free of it.
-    impatient = reading.options(queue="q", log="", **{"connect.retries": "0"}).load()
+    impatient = reading(queue="q", **{"connect.retries": "0"}).load()
     refused = dsn.replace("carrier", "stranger")
     secret_file.write_text(refused)
     with pytest.raises(Exception, match="authentication failed") as refused_reading:
