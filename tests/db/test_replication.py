@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from conftest import TEMPLATE, VERSIONS, _new_database
 from pgsluice import schema
@@ -205,9 +206,12 @@ def publisher_and_subscriber(request, servers):
 def subscribe(publisher, subscriber, publication, options="copy_data = true"):
     publisher.execute(f"create publication mirror {publication}".encode())
     publisher.execute("select pg_create_logical_replication_slot('mirror', 'pgoutput')")
+    # Not info.dsn: it has options that the server's libpq may not know, such as sslcertmode for PostgreSQL 15.
+    info = publisher.info
+    address = make_conninfo(host=info.host, port=info.port, user=info.user, dbname=info.dbname)
     # In one cluster the command cannot make the slot itself: it would wait for its own transaction.
     subscriber.execute(
-        f"""create subscription mirror connection '{publisher.info.dsn}' publication mirror
+        f"""create subscription mirror connection '{address}' publication mirror
         with (create_slot = false, slot_name = mirror, {options})""".encode()
     )
     wait_until(
