@@ -4,6 +4,7 @@ import psycopg
 import pytest
 
 from support import rows, value
+from support_share_groups import let_pass
 
 
 @pytest.fixture
@@ -26,6 +27,15 @@ def claim(session, qty=1, lease=None):
 
 def maintain(session, log=None):
     return rows(session, "select * from sluice.maintain_groups(%s)", log)
+
+
+def open_claims(session):
+    return [
+        claim_id
+        for (claim_id,) in rows(
+            session, "select claim_id from sluice.list_claims('changes', 'mail')"
+        )
+    ]
 
 
 def position(session):
@@ -78,6 +88,35 @@ def test_what_was_said_is_read_and_what_has_ended_comes_again(connection, group)
         ev_id
         for (ev_id,) in rows(connection, "select ev_id from sluice.claim('changes', 'mail', 5)")
     ] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("is_renewed_again", [False, True])
+def test_a_renewed_lease_that_expires_ends_without_a_claim(connection, group, is_renewed_again):
+    released, held = claim(connection, 1), claim(connection, 1, lease="1 minute")
+    # Due before the renewed lease ends, and only a claim takes it.
+    connection.execute("select sluice.acknowledge('changes', 'mail', %s, 'release')", [released])
+    connection.execute("select sluice.renew('changes', 'mail', %s, '1 hour')", [held])
+    assert ("changes", "mail", "mail read", None) in maintain(connection)
+    let_pass(connection, "2 minutes")
+    assert maintain(connection) == [("changes", "mail", "leases looked at", None)]
+    if is_renewed_again:
+        connection.execute("select sluice.renew('changes', 'mail', %s, '2 hours')", [held])
+    let_pass(connection, "1 hour")
+
+    assert maintain(connection) == [("changes", "mail", "leases looked at", None)]
+    if is_renewed_again:
+        assert held in open_claims(connection)
+        let_pass(connection, "1 hour")
+        assert maintain(connection) == [("changes", "mail", "leases looked at", None)]
+
+    assert open_claims(connection) == []
+    assert value(connection, "select array_agg(ev_id order by ev_id) from sluice.redelivery") == [
+        1,
+        2,
+    ]
+    assert maintain(connection) == []
+    found = rows(connection, "select ev_id, attempt from sluice.claim('changes', 'mail', 5)")
+    assert sorted(found) == [(1, 1), (2, 2), (3, 1), (4, 1), (5, 1)]
 
 
 def test_group_with_nothing_to_do_is_not_locked(connection, group):

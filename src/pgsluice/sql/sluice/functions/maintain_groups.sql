@@ -21,6 +21,7 @@ declare
     v_claim sluice.claim;
     v_step record;
     v_is_news boolean;
+    v_is_checked boolean;
     -- A group that is worked on has the some 25 tables, indexes and sequences of its log. Of many, a part at each call, by chance.
     v_works_max constant integer := greatest(sluice._lock_slots() / 4 / 25, 1);
     v_works integer := 0;
@@ -95,8 +96,9 @@ begin
             if v_is_news or v_claim.claimed_at >= v_claim.look_at then
                 v_step := sluice._look_at_leases(v_group, v_claim);
                 v_claim := v_step.claim;
+                v_is_checked := sluice._check_renewed_leases(v_group, v_claim);
                 v_claim.look_at := sluice._next_look(v_claim, v_step.is_busy);
-                if v_step.is_news or v_step.is_busy then
+                if v_step.is_news or v_step.is_busy or v_is_checked then
                     v_is_news := true;
                     action := 'leases looked at';
                     return next;
