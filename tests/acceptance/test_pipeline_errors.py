@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 from conftest import Database
 from pgsluice import WorkQueue
 from pgsluice.cli.main import main
+from support import wait_until
 
 pytest.importorskip("pyspark", reason="needs pgsluice[spark]")
 
@@ -208,12 +210,34 @@ def test_a_database_that_is_not_there_is_named(
     assert 'database "nowhere" does not exist' in said
 
 
-def test_a_wrong_password_is_named_and_not_shown(refused: Run, database_18: Database, good: Path):
-    parts = psycopg.conninfo.conninfo_to_dict(database_18.url)
-    if str(parts.get("host", "")).startswith("/"):
-        pytest.skip("this server trusts its socket")
-    dsn = make_conninfo(database_18.url, password="sesame")
+@pytest.fixture
+def guarded(there: Database) -> Iterator[str]:
+    """The URL of a role that the server asks for its password."""
+    with there.connect() as connection:
+        connection.execute("create role guarded login password 'right'")
+        file = Path(connection.execute("show hba_file").fetchone()[0])
+        before = file.read_text()
+        file.write_text(
+            f"local all guarded scram-sha-256\nhost all guarded all scram-sha-256\n{before}"
+        )
+        connection.execute("select pg_reload_conf()")
+        yield make_conninfo(there.url, user="guarded", password="sesame")
+        file.write_text(before)
+        connection.execute("select pg_reload_conf()")
+        connection.execute("drop role guarded")
 
-    said = refused(WRITERS["events, lake"](good / "lake", good), dsn)
 
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_wrong_password_is_named_and_not_shown(refused: Run, guarded: str, good: Path, name: str):
+    wait_until(lambda: _is_refused(guarded), "the server to ask for the password")
+
+    said = refused(WRITERS[name](good / "lake", good), guarded)
+
+    assert "password authentication failed" in said
     assert "sesame" not in said
+
+
+def _is_refused(url: str) -> bool:
+    with contextlib.suppress(psycopg.OperationalError), psycopg.connect(url):
+        return False
+    return True
