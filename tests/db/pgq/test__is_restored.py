@@ -15,7 +15,7 @@ import pytest
 from conftest import DEBIAN_15, Database, make_server
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
-from support import rows, value
+from support import rows, value, wait_until
 from support_epoch import run_as_owner
 from support_restore import dump_and_restore
 
@@ -103,6 +103,18 @@ def make(servers_folder) -> Iterator:
         server.stop("immediate")
 
 
+def back_up(server: EmbeddedServer, folder: EmbeddedServer) -> None:
+    """Take a base backup of a server into the data folder of another one, which has never run."""
+    folder.start()
+    folder.stop()
+    for path in folder.data.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    run_as_owner(
+        server,
+        "pg_basebackup", "-X", "fetch", "-c", "fast", "-D", str(folder.data), "-d", server.url(),
+    )  # fmt: skip
+
+
 def test_a_promoted_standby_goes_on(make):
     primary, standby = make("primary", "18"), make("standby", "18")
     primary.start()
@@ -110,14 +122,7 @@ def test_a_promoted_standby_goes_on(make):
     with database.connect() as connection:
         schema.install(connection)
     incarnation = fill(database)
-    standby.start()
-    standby.stop()
-    for path in standby.data.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    run_as_owner(
-        primary,
-        "pg_basebackup", "-X", "fetch", "-c", "fast", "-D", str(standby.data), "-d", primary.url(),
-    )  # fmt: skip
+    back_up(primary, standby)
     primary.stop("immediate")
     (standby.data / "standby.signal").touch()
     standby.start()
@@ -125,6 +130,55 @@ def test_a_promoted_standby_goes_on(make):
     with copy.connect() as connection:
         assert value(connection, "select pg_promote()") is True
     assert go_on(copy) == incarnation
+
+
+def test_recovery_to_a_point_in_time_goes_on_and_reuses_tick_numbers(make):
+    server, recovered = make("archiving", "18"), make("recovered", "18")
+    server.start()
+    archive = server.data / "archive"
+    run_as_owner(server, "/bin/mkdir", archive)
+    database = Database(server, "postgres")
+    with database.connect() as connection:
+        schema.install(connection)
+        connection.execute("alter system set archive_mode = 'on'")
+        connection.execute(f"alter system set archive_command = 'cp %p {archive}/%f'")
+    server.stop()
+    server.start()
+    incarnation = fill(database)
+    back_up(server, recovered)
+    with database.connect() as connection:
+        timed = value(connection, "select sluice.log_incarnation(%s, true)", LOG)
+        connection.execute("select pg_create_restore_point('before')")
+        connection.execute("select pgq.insert_event(%s, 't', 'lost')", (LOG,))
+        lost_tick = value(connection, "select sluice.log_tick(%s)", LOG)
+        segment = value(connection, "select pg_walfile_name(pg_switch_wal())")
+        wait_until(
+            lambda: value(connection, "select last_archived_wal from pg_stat_archiver") == segment,
+            "the last segment to be archived",
+        )
+    server.stop("immediate")
+
+    with (recovered.data / "postgresql.auto.conf").open("a") as settings:
+        settings.write(
+            f"""
+            restore_command = 'cp {archive}/%f %p'
+            archive_mode = 'off'
+            recovery_target_name = 'before'
+            recovery_target_action = 'promote'
+            """
+        )
+    (recovered.data / "recovery.signal").touch()
+    recovered.start()
+    copy = Database(recovered, "postgres")
+    with copy.connect() as connection:
+        wait_until(lambda: not value(connection, "select pg_is_in_recovery()"), "recovery to end")
+        assert value(connection, "select pgq._is_restored(1)") is False
+        assert value(connection, "select pgq._is_restored(0)") is False
+    assert go_on(copy) == incarnation
+    with copy.connect() as connection:
+        # A consumer outside of the database that has seen the lost tick: only the timeline tells it.
+        assert value(connection, "select max(tick_id) from pgq.tick") == lost_tick
+        assert value(connection, "select sluice.log_incarnation(%s, true)", LOG) != timed
 
 
 @pytest.mark.parametrize("version", ["16", "15"])
