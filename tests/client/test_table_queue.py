@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -16,7 +17,7 @@ from pgsluice.errors import (
     SchemaError,
     ServerError,
 )
-from support import rows, value
+from support import rows, value, wait_for_lock
 
 FUNCTIONS = """
 select n.nspname || '.' || p.proname from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
@@ -301,6 +302,34 @@ def test_any_name_that_the_functions_take_is_a_queue(connection, queue, name):
     schema.install(connection)
     assert ids(WorkQueue(connection).read(name, 30)) == [2]
     assert queue.drop_queue(name) is True
+
+
+def test_a_role_without_rights_cannot_block_creation_and_drop(database, queue, role):
+    key = "select pg_advisory_lock(hashtextextended(%s, 0))"
+    with database.connect(user=role) as plain, database.connect() as own:
+        for name in ("orders", "others"):
+            plain.execute(key, (f"pgmq.queue_{name}",))
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), plain.transaction():
+            plain.execute("lock table pgmq.meta in row exclusive mode")
+        own.execute("set lock_timeout = '2s'")
+
+        TableQueue(own).create("others")
+        assert TableQueue(own).drop_queue("orders") is True
+
+
+def test_a_second_creation_of_a_queue_waits_for_the_first(database, connection):
+    with (
+        database.connect(autocommit=False) as first,
+        database.connect() as second,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        TableQueue(first).create("orders")
+        waiting = thread.submit(TableQueue(second).create, "ORDERS")
+        wait_for_lock(connection, second)
+        first.commit()
+
+        with pytest.raises(QueueNameError, match="would share its table with queue 'orders'"):
+            waiting.result(30)
 
 
 def test_upper_and_lower_case_name_one_queue(queue):

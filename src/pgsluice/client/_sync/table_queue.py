@@ -39,8 +39,8 @@ class TableQueue:
         """Create a queue and its archive; do nothing when it exists.
 
         The tables belong to the connected role, which must have the right to create tables in schema `pgmq`, as
-        sluice_admin has. The roles sluice_… that there are get their rights on them. Where the functions are installed,
-        they make the queue.
+        sluice_admin has. The roles sluice_… that there are get their rights on them. Other sessions can neither create
+        nor drop queues until the transaction ends. Where the functions are installed, they make the queue.
 
         Args:
             queue_name: As for `WorkQueue.create`.

@@ -1,6 +1,6 @@
 """Work queues without functions: what those of schema `pgmq` do, as statements on the queues' tables.
 
-The tables, indexes and locks are those that the functions make and take, so both can work on one queue.
+The tables and indexes are those that the functions make, and messages are locked as the functions lock them.
 sql/pgmq/README.md explains the algorithm. What takes several statements is a generator of calls.
 """
 
@@ -65,7 +65,7 @@ def create(queue_name: str) -> Steps[None]:
         # They need more of a queue than its tables.
         yield pgmq.create(queue_name)
         return
-    yield _lock(table)
+    yield _LOCK
     _check_name(queue_name)
     twins = yield Call(
         "select m.queue_name from pgmq.meta as m "
@@ -102,7 +102,7 @@ def drop_queue(queue_name: str) -> Steps[bool]:
     table = _table(queue_name)
     if (yield from _has_functions()):
         return cast("bool", (yield pgmq.drop_queue(queue_name)))
-    yield _lock(table)
+    yield _LOCK
     exists = yield Call(
         "select exists (select from pg_catalog.pg_class as c join pg_catalog.pg_namespace as n "
         "on n.oid = c.relnamespace where n.nspname = 'pgmq' and c.relname = %s::text)",
@@ -272,13 +272,9 @@ def _has_functions() -> Steps[bool]:
     return cast("bool", functions)
 
 
-def _lock(table: str) -> Call[None]:
-    # The functions' lock: one creation or drop of this table at a time.
-    return Call(
-        "select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%s::text, 0))",
-        (f"pgmq.queue_{table}",),
-        nothing,
-    )
+# One creation or drop of a queue at a time; reads go on. Two names can fold to one table, so a lock on the row of a
+# name is not enough, and an advisory lock can be held by roles without rights.
+_LOCK: Call[None] = Call("lock table pgmq.meta in share row exclusive mode", (), nothing)
 
 
 @functools.lru_cache(maxsize=4096)
