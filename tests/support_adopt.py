@@ -71,7 +71,7 @@ def contents(connection: psycopg.Connection) -> dict[str, object]:
 
 
 def rights(connection: psycopg.Connection) -> list[tuple]:
-    """Who may do what with the queues' tables, apart from our roles and superusers; policies and triggers of users."""
+    """Return the rights on the queues' tables except those of our roles and superusers, and users' policies and triggers."""
     return rows(
         connection,
         """select c.relname::text, '', a.grantee::regrole::text, a.privilege_type

@@ -57,7 +57,7 @@ class Clock:
 
     @property
     def offset_s(self) -> float:
-        """How far the clock is ahead of the right time, in seconds; negative if it is behind."""
+        """Seconds by which the clock is ahead of the right time; negative if it is behind."""
         return struct.unpack("=q", self._page[:8])[0] / _NS
 
     def set(self, offset_s: float) -> None:

@@ -910,7 +910,7 @@ def test_server_stopped_on_purpose_is_started_by_start_only(
     assert command("start")[0] == 0
     os.kill(pid_of(server_of(data)), signal.SIGQUIT)
     assert wait_until(lambda: not server_of(data).running(), deadline_s=DEADLINE_S)
-    resolve()  # nobody stopped it on purpose
+    resolve()  # it was not stopped on purpose
     assert server_of(data).running()
 
 

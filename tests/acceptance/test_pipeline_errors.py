@@ -1,4 +1,4 @@
-"""What cannot work is said in one line within seconds: without Java, without a retry, without a traceback."""
+"""Permanent errors of pipelines are reported in one line within seconds: without Java, retries or a traceback."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ TESTS = Path(__file__).parents[1]
 
 
 class Processes:
-    """What a run has started; `errors` is a file that gets what they write to standard error."""
+    """Processes that a run has started; `errors` is the file that receives their standard error."""
 
     def __init__(self, errors: Path) -> None:
         self._errors = errors

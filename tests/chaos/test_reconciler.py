@@ -116,7 +116,7 @@ SOUND = {
         .effect("changes/lake", "c").effect("changes/team", "c").effect(f"{DEAD_LETTER_LOG}/undertaker", "c"),
     "a commit that was lost with the server that was given up": Story().add("cut", None)
         .send("t", {"jobs": [("m", "k", 1, "accept")]}, "ok", stored=False).cut_from(100.0),
-    "messages of before the clock was set back come behind": Story().send("t1", {"steps": [("a", "k", 1, "accept")]})
+    "messages from before a step back of the clock are delivered late": Story().send("t1", {"steps": [("a", "k", 1, "accept")]})
         .add("fault", "clock -10 s").send("t2", {"steps": [("b", "k", 2, "accept")]})
         .effect("steps", "b", n=2).effect("steps", "a", n=1),
     "a deadlock beside a clock step": Story().add("fault", "clock +10 s").add("unexpected", DEADLOCK, "info"),
@@ -171,7 +171,7 @@ BROKEN = {
         "a rolled back transaction is there": delivered().send("t3", {}, "fail", stored=True),
         "a prepared transaction was rolled back and is there": delivered().send("t3", {}, "info", stored=True)
             .add("resolve", {"txn": "t3", "how": "rollback"}),
-        "nobody has sent it": delivered().have(sent=["t9"]),
+        "it was never sent": delivered().have(sent=["t9"]),
         "a settlement without its effects": delivered().add("settle", {"settlement": "s9", "effects": 1}),
         "a commit is gone from before the cut": Story().send("t", {}, "ok", stored=False).add("cut", None),
     },

@@ -203,7 +203,7 @@ def test_every_event_is_acknowledged_and_the_log_not_pinned_while_the_clock_step
             assert info(session, group).lag_events == 0
         consume_all(session)
 
-        # A segment goes as soon as nobody needs it; the clock was ahead by a day at the most.
+        # A segment is emptied as soon as no consumer needs it; the clock was ahead by a day at the most.
         def is_reclaimed() -> bool:
             rows(session, "select pgq.ticker()")
             consume_all(session)

@@ -14,7 +14,7 @@ from pgsluice.errors import SchemaError
 from support import rows, value
 from support_pgmq import upstream_sql
 
-# What a function that was planted leaves behind, whoever runs it and whatever becomes of the transaction.
+# A planted function sets this sequence: its trace survives a rollback, and any role can leave it.
 WITNESS = """
 create sequence public.witness;
 grant usage on sequence public.witness to public;

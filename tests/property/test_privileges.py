@@ -53,7 +53,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Rights:
-    """What a role may do through any function.
+    """Rights that a role has through any function.
 
     Attributes:
         changes: Kinds of tables in which rows may be inserted, updated or deleted; None: all of ours, and the catalog.

@@ -1,7 +1,7 @@
 """Our SQL calls our functions with the types they declare, and with every argument.
 
-A call that needs an implicit cast or a default can be taken by an overload that matches better. Nobody but the owner of the
-schemas can create one there; this is the second lock on that door.
+A call that needs an implicit cast or a default can be taken by an overload that matches better. Only the owner of the
+schemas can create one there; exact calls are the second protection.
 
 The first test reads the parse tree of every statement of every function, executed or not, by the parser of PostgreSQL itself
 (plpgsql_check walks the statements, debug_print_parse shows the trees). It does not see statements that are composed at run

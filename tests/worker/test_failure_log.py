@@ -1,4 +1,4 @@
-"""What a failing handler logs: the error with its message, a traceback once, sums of repeats, every dead letter."""
+"""Log lines of a failing handler: the error with its message, one traceback, sums of repeats, every dead letter."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ async def test_stop_logs_the_sums(caplog):
 
 
 async def test_message_that_used_up_its_attempts_by_dying_is_logged_as_dead_lettered(caplog):
-    """MemorySource dead-letters in `begin`, as the server does with a message whose starts nobody answered."""
+    """MemorySource dead-letters in `begin`, as the server does with a message whose starts were never settled."""
     source = MemorySource(["x"], max_attempts=1)
     source.messages[1].starts = 1
     begin = source.begin

@@ -416,7 +416,7 @@ class LogShard:
     def _hold(self, start: Offset) -> str | None:
         """Register the consumer at an offset of this log, unless it holds what comes after that already.
 
-        A lake that was moved, another name, or somebody who unregistered it leaves a stream without its consumer.
+        A stream is without its consumer if the lake was moved, the consumer was renamed, or it was unregistered.
 
         Returns:
             Why events after the offset may be missing; None when the consumer holds them.

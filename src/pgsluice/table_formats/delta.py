@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Use(Enum):
-    """What is done to a table; the value completes the sentence "pgsluice cannot …"."""
+    """Use of a table; the value completes the sentence "pgsluice cannot …"."""
 
     READ = "read it"
     APPEND = "append to it"

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a message came from, as log lines name it.
+    """Origin of a message, as log lines name it.
 
     Attributes:
         fields: Names and values: `queue`; `log` and `group`; `log` and `consumer`.

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _BUSY_S = 1.0
 # Between two looks for those who wait for a claim. A look is a fiftieth of the work of a tick.
 _WAKE_PERIOD_S = 0.0025
-# A warning about a log is repeated after so long; of so many different ones it is remembered.
+# Time after which a warning about a log is repeated, and the number of different warnings that are remembered.
 _WARN_AGAIN_S = 60.0
 _WARNINGS_MAX = 1_000
 

@@ -1,4 +1,4 @@
-"""What all processes of a run have in common: a session to whichever server is the present one, and a history."""
+"""Base of all processes of a run: a session to the server that is the current one, and a history."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXPECTED = {
 
 
 class StaleError(Exception):
-    """What was held is settled or taken over: the transaction is rolled back."""
+    """A held claim is settled or was taken over: the transaction is rolled back."""
 
 
 class Stopped(Exception):

@@ -74,7 +74,7 @@ create table effect (
 );
 create table fired (name text, slot timestamptz, id bigint);
 """
-# Whoever fires a slot, `fired` has it in the same transaction, and keeps it.
+# `fired` records each slot in the transaction that fires it, and keeps it.
 WATCH_SLOTS = """
 create function note_slot() returns trigger language plpgsql set search_path = public as $$ begin
     insert into fired values (new.name, new.slot, new.msg_id);

@@ -44,7 +44,7 @@ class Producer(Actor):
             pass
 
     def _send(self) -> None:
-        # Where the outcome of a commit is unknown it may still be under way, so keys of before are not used again.
+        # A commit whose outcome is unknown may still be under way, so earlier keys are not used again.
         session = self.session
         txn = self.next_name()
         how = self.chance.choices(

@@ -146,7 +146,7 @@ class Reconciler:
                 self._expected[receiver][item] = "accept"
 
     def _expect_dead_letters(self) -> None:
-        """What one group rejects are events of a log, whose consumer has their effects."""
+        """Expect the events that one group rejects in the log of its dead events, and their effects at its consumer."""
         for (receiver, item), count in self._effects.items():
             if receiver == UNDERTAKER:
                 self._dead[BURIED, item] += ["in the dead-letter log"] * count

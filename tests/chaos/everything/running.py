@@ -46,7 +46,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run does. The seed decides the load and the schedule of faults; their timing is the machine's."""
+    """Plan of a run. The seed decides the load and the schedule of faults, but not their timing."""
 
     seed: int
     phases: tuple[str, ...]

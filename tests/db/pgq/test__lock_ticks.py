@@ -30,7 +30,7 @@ def test_waiting_obeys_the_lock_timeout(connection, holder):
         connection.execute("select pgq._lock_ticks(1, true)")
 
 
-def test_lock_writes_nothing_and_stands_in_nobodys_way(connection, holder):
+def test_lock_writes_nothing_and_blocks_no_reader_or_writer(connection, holder):
     assert value(holder, "select pg_current_xact_id_if_assigned()::text") is None
     connection.execute("set lock_timeout = '5s'")
     connection.execute("select pgq.insert_event('a', 't', 'd')")

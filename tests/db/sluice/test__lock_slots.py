@@ -36,7 +36,7 @@ def insert(session, names=NAMES):
 
 
 def pages(session, query, setting):
-    """What each call returns up to the end of the logs, and the most locks that one of them held."""
+    """Return the results of each call up to the last log, and the most locks that one of them held."""
     session.execute("select set_config(%s, '>', false)", (setting,))
     found, locks = [], 0
     while True:

@@ -94,7 +94,7 @@ def test_each_consumer_gets_what_it_had_not_finished_once(servers, ids, options)
                 "lower": (False, False),
                 "in between": (True, False),
             }.get(ids, (True, True))
-            # Producers may be back before anybody repairs.
+            # Producers may start again before the repair.
             for log in logs.names:
                 logs.insert(connection, log, 3)
                 with connection.transaction(), connection.transaction():

@@ -34,7 +34,7 @@ ALL = "select from sluice.lock where class = 1936221042"
 
 
 def locked(database):
-    """How many groups are locked."""
+    """Return the number of locked groups."""
     with database.connect() as other:
         return len(rows(other, ALL)) - len(rows(other, FREE))
 

@@ -144,7 +144,7 @@ def test_a_key_that_another_role_recorded_is_an_error_and_not_done(acting):
             stranger.execute("select sluice.once('bill', '17')")
 
 
-# Application roles write messages, as PGMQ's users do, and events, by COPY. Readers also note what became of messages. They may settle
+# Application roles write messages, as PGMQ's users do, and events, by COPY. Readers also write the attempts and outcomes of messages. They may settle
 # every message, so these tables give them nothing that the functions do not.
 WRITABLE = r"^(pgmq\.[qa]_orders|pgq\.event_1_[0-9])$"
 WRITABLE_BY_READERS = {

@@ -1,4 +1,4 @@
--- Whoever could call PGMQ's functions can call ours; those that create and drop queues, which run with the rights of the
+-- Roles that could call PGMQ's functions can call ours; those that create and drop queues, which run with the rights of the
 -- schemas' owner, only who could create tables in the schema. The internal ones and the queues' readers go with them: a function
 -- calls them with its caller's rights. Default privileges do the same for later queues and functions of later releases.
 do $$

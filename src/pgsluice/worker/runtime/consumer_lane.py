@@ -211,8 +211,8 @@ class ConsumerLane:
         """Log the failures in the batch, once although handlers may have run twice.
 
         Args:
-            blocked_s: The consumer stays before the event that failed for the last time, and tries its batch again
-                after so many seconds.
+            blocked_s: The consumer stays before the event that failed for the last time, and retries its batch
+                after this time, in seconds.
         """
         for spec, settled, failure in self._results.values():
             if failure is not None:

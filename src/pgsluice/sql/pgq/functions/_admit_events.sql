@@ -2,7 +2,7 @@
 -- log is closed, has a limit or is not there.
 --
 -- What a transaction has inserted is counted in a setting of the transaction, which goes back with a savepoint as the rows do.
--- Counting the rows would be exact too, and make a transaction of n events cost n * n. But anybody may change a setting, so the rows
+-- Counting the rows would be exact too, and make a transaction of n events cost n * n. But every role may change a setting, so the rows
 -- are counted now and then: the less the setting says, the more often, so that each event costs about ten index entries. A session that
 -- changes its setting comes about a tenth further than the limit, on average.
 create or replace function pgq._admit_events(i_queue_name text, i_events bigint)

@@ -52,7 +52,7 @@ begin
         where pg_relation_size(format('pgq.position_%s', l.number)::regclass) >= i_bytes_max
           and not exists (select from pgq.subscriber as s where s.sub_ledger = l.number)
     loop
-        -- Where somebody reads it, the next call tries again.
+        -- If another session reads it, the next call tries again.
         continue when not pgq._lock_tables(array[format('pgq.%I', v_ledger)]::regclass[], 'access exclusive', 0);
         -- Asked again under the lock: a registration may have been committed just before it.
         perform from pgq.subscriber as s where format('position_%s', s.sub_ledger) = v_ledger;

@@ -1,7 +1,7 @@
 -- A second transaction with the same key waits here for the end of the first: so of two that handle the same thing at once, one does,
 -- and the other learns whether it did.
 --
--- Security definer: a key that another role recorded is an error and not "done", so nobody else's work can be left out by it.
+-- Security definer: a key that another role recorded is an error and not "done", so no role can suppress the work of another.
 --
 -- Writes: sluice.inbox.
 create or replace function sluice.once(handler text, key text, keep interval default '7 days')

@@ -68,6 +68,6 @@ end;
 $$;
 
 comment on function sluice.rotate(text) is
-    'Maintain the tables of one event log or all: empty segments that nobody needs, switch when it is time. Says what, and why not. Of dozens of logs a part at each call of the session.';
+    'Maintain the tables of one event log or all: empty segments that no consumer needs, and switch to another segment when it is time. Returns what was done, and what was not, with the reason. With dozens of logs each call of a session handles a part of them.';
 revoke execute on function sluice.rotate(text) from public;
 grant execute on function sluice.rotate(text) to pgq_admin, sluice_admin;

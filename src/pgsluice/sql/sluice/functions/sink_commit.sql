@@ -1,7 +1,7 @@
 -- A second transaction with the same sink waits here for the end of the first, and then learns whether it committed. One that was
 -- thought dead and comes late finds its version there, or a later one, and adds nothing.
 --
--- Security definer: the ledger says what is true for all, and nobody may set it back. A sink belongs to the role that first commits
+-- Security definer: the ledger counts for all roles, and none may set it back. A sink belongs to the role that first commits
 -- to it: a version of another writer would make the owner's next one look committed.
 create or replace function sluice.sink_commit(
     sink_id text, version bigint, detail jsonb default null, keep interval default null
