@@ -2,7 +2,8 @@
 
 The SQL lives beside this file, in `sql/`: numbered migrations make tables and run once, functions are replaced
 whole at every installation. Everything here works inside the transaction of the connection it is given and never
-commits: an application can install in the transaction of its own migration.
+commits: an application can install in the transaction of its own migration. On a connection in autocommit mode, what
+concerns hundreds of queues and logs takes several transactions.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from pgsluice import adoption
 from pgsluice.adoption import Adoption
@@ -34,6 +36,8 @@ from pgsluice.schema_texts import migrations as _migrations
 
 SERVER_VERSION_MIN = 150_000
 _ADOPTED = {"pgmq": "PGMQ", "pgq": "PgQ"}
+# Of thousands of queues and logs that differ, a plan names these, and how many more there are.
+_OUTDATED_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,10 @@ def install(connection: psycopg.Connection[Any], *, legacy: bool = False) -> tup
 
     Args:
         connection: Of a role that may create schemas in this database. No superuser, no extension. The work is
-            part of its transaction; nothing is committed unless the connection is in autocommit mode.
+            part of its transaction; nothing is committed unless the connection is in autocommit mode. Then thousands
+            of queues and logs are brought to this release in several transactions, after that of the installation. In a
+            transaction of the caller's, what does not fit into the server's table of locks remains as it is, and a
+            notice names the command that completes the installation.
         legacy: Also the seventeen `pgmq_…` functions of PGMQ 0.20, in schema `public`. Once there, they stay and are
             kept current without it.
 
@@ -73,17 +80,10 @@ def install(connection: psycopg.Connection[Any], *, legacy: bool = False) -> tup
     """
     _check_server(connection)
     with _translated(), pinned(connection):
-        run(connection, read("lock.sql"))
-        _refuse_foreign(connection)
-        run(connection, read("begin.sql"))
-        legacy = legacy or _has_legacy(installed_versions(connection))
-        pending = _pending(connection, legacy=legacy)
-        for migration in pending:
-            run(connection, migration.sql)
-            run(connection, ledger_row(migration))
-        for text in (*functions(legacy=legacy), read("hand_over.sql"), read("readers.sql")):
-            run(connection, text)
+        pending = _install_release(connection, legacy=legacy)
+        left = _bring_queues(connection)
         run(connection, read("end.sql"))
+    _finish(connection, left)
     return tuple(migration.version for migration in pending)
 
 
@@ -156,9 +156,10 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
         run(connection, read("begin.sql"))
         adoption.take_over(connection, there, _pending(connection, legacy=False))
         adoption.forget(connection)
-        run(connection, read("readers.sql"))
+        left = _bring_queues(connection, hand_over=False)
         run(connection, read("end.sql"))
         _refuse_foreign(connection)
+    _finish(connection, left)
     return found.steps
 
 
@@ -216,14 +217,20 @@ def plan(connection: psycopg.Connection[Any]) -> Plan:
     before = installed_versions(connection)
     with _translated(), connection.transaction(force_rollback=True), pinned(connection):
         catalog_before = fingerprint(connection)
-        install(connection)
+        _install_release(connection, legacy=False)
+        outdated = fetch(connection, read("outdated.sql"))
+        run(connection, read("end.sql"))
         catalog_after = fingerprint(connection)
     lines = difflib.unified_diff(catalog_before, catalog_after, lineterm="", n=0)
     return Plan(
         migrations=tuple(
             m for m in _migrations(legacy=_has_legacy(before)) if m.version not in before
         ),
-        changes=tuple(line for line in lines if re.match(r"[-+](?![-+])", line)),
+        changes=(
+            *(line for line in lines if re.match(r"[-+](?![-+])", line)),
+            *(f"-{name}: {what} of another release" for name, what in outdated[:_OUTDATED_MAX]),
+            *_and_more(len(outdated) - _OUTDATED_MAX),
+        ),
     )
 
 
@@ -278,7 +285,8 @@ def uninstall(
     The roles stay: other databases of the server may use them.
 
     Args:
-        connection: Of the schemas' owner; part of its transaction.
+        connection: Of the schemas' owner; part of its transaction. In autocommit mode, hundreds of queues and logs are
+            dropped in several transactions, before the schemas.
         drop_data: Also when queues, logs or dead letters hold data.
         drop_dependents: Also when objects outside the schemas depend on them: views, functions, triggers on captured
             tables, foreign keys. They are dropped, too.
@@ -286,11 +294,12 @@ def uninstall(
     Raises:
         NotInstalledError: There is nothing of ours to drop.
         SchemaError: There is data and `drop_data` is False, or there are dependent objects and `drop_dependents` is
-            False; what there is, is named. Nothing was dropped.
+            False; what there is, is named; or one transaction cannot hold all the locks. Nothing was dropped.
     """
     installed = installed_versions(connection)
     if not installed:
         raise NotInstalledError("pgsluice is not installed in this database; nothing was dropped")
+    is_idle = _is_idle(connection)
     with _translated(), pinned(connection):
         holding = fetch(connection, read("contents.sql"))
         if holding and not drop_data:
@@ -306,9 +315,23 @@ def uninstall(
                 f"objects outside the schemas depend on them ({names}); drop them with the schemas by "
                 "--drop-dependents, or drop them first"
             )
-        if _has_legacy(installed):
-            run(connection, read("legacy/uninstall.sql"))
-        run(connection, read("uninstall.sql"))
+        [(locks, part_size)] = fetch(connection, read("uninstall_locks.sql"))
+        parts = fetch(connection, read("uninstall_parts.sql")) if part_size else []
+        if parts and not is_idle:
+            raise SchemaError(
+                f"dropping the schemas would lock {locks} objects in one transaction, too many for the server's table "
+                "of locks; run `pgsluice schema uninstall`, which uses several transactions, or raise "
+                "max_locks_per_transaction"
+            )
+    with _translated():
+        for first in range(0, len(parts), part_size or 1):
+            with pinned(connection):
+                for drop, name in parts[first : first + part_size]:
+                    connection.execute(drop, (name,))
+        with pinned(connection):
+            if _has_legacy(installed):
+                run(connection, read("legacy/uninstall.sql"))
+            run(connection, read("uninstall.sql"))
 
 
 def print_sql(*, legacy: bool = False) -> str:
@@ -327,6 +350,55 @@ def print_sql(*, legacy: bool = False) -> str:
         parts += [migration.sql, ledger_row(migration)]
     texts = ("hand_over.sql", "readers.sql", "end.sql")
     return "\n".join([*parts, *functions(legacy=legacy), *map(read, texts)])
+
+
+def _install_release(connection: psycopg.Connection[Any], *, legacy: bool) -> list[Migration]:
+    """Install the schemas without the objects of queues and logs; return the migrations that ran."""
+    run(connection, read("lock.sql"))
+    _refuse_foreign(connection)
+    run(connection, read("begin.sql"))
+    legacy = legacy or _has_legacy(installed_versions(connection))
+    pending = _pending(connection, legacy=legacy)
+    for migration in pending:
+        run(connection, migration.sql)
+        run(connection, ledger_row(migration))
+    for text in functions(legacy=legacy):
+        run(connection, text)
+    return pending
+
+
+def _bring_queues(connection: psycopg.Connection[Any], *, hand_over: bool = True) -> int:
+    """Bring queues and logs to this release, as many as one transaction may lock; return how many remain."""
+    if hand_over:
+        run(connection, read("hand_over.sql"))
+    run(connection, read("readers.sql"))
+    [(left,)] = fetch(connection, read("left.sql"))
+    return int(left)
+
+
+def _is_idle(connection: psycopg.Connection[Any]) -> bool:
+    """Return whether what runs next is a transaction of its own."""
+    return connection.autocommit and connection.info.transaction_status is TransactionStatus.IDLE
+
+
+def _finish(connection: psycopg.Connection[Any], left: int) -> None:
+    """Bring the queues and logs that an installation left to this release, a part in each transaction.
+
+    In a transaction of the caller's, raise a notice about them instead.
+    """
+    if left and not _is_idle(connection):
+        run(connection, read("unfinished.sql").replace(":left", str(left)))
+        return
+    while left:
+        with _translated(), pinned(connection):
+            run(connection, read("lock.sql"))
+            run(connection, read("begin.sql"))
+            left = _bring_queues(connection)
+            run(connection, read("end.sql"))
+
+
+def _and_more(count: int) -> tuple[str, ...]:
+    return (f"-and {count} more queues, tables of queues or event logs",) if count > 0 else ()
 
 
 def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:

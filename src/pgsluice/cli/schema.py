@@ -42,7 +42,7 @@ def install(dsn: str | None, extras: tuple[str, ...], tables_only: bool) -> None
     """
     if tables_only and extras:
         raise click.UsageError("--tables-only installs no function, so it takes no --with")
-    with connect(resolve(dsn)) as connection:
+    with connect(resolve(dsn), autocommit=True) as connection:
         if tables_only:
             _say_what_ran(installer.install_tables(connection))
         else:
@@ -69,7 +69,7 @@ def adopt(dsn: str | None, plan_only: bool, lock_deadline_s: float) -> None:
     Queues, messages, ids, grants, policies and triggers stay. With --plan, exit 1 says that something
     stands against it.
     """
-    with connect(resolve(dsn)) as connection:
+    with connect(resolve(dsn), autocommit=True) as connection:
         if not plan_only:
             for step in installer.adopt(connection, lock_deadline_s=lock_deadline_s):
                 _console.print(f"done: {step}", markup=False)
@@ -98,7 +98,7 @@ def adopt(dsn: str | None, plan_only: bool, lock_deadline_s: float) -> None:
 )
 def upgrade(dsn: str | None, plan_only: bool, allow_breaking: bool) -> None:
     """Bring an installed database to this release."""
-    with connect(resolve(dsn)) as connection:
+    with connect(resolve(dsn), autocommit=True) as connection:
         if not plan_only:
             _say_what_ran(installer.upgrade(connection, allow_breaking=allow_breaking))
             return
@@ -143,7 +143,7 @@ def print_(extras: tuple[str, ...]) -> None:
 @click.confirmation_option(prompt="Drop the schemas pgmq, pgq and sluice?")
 def uninstall(dsn: str | None, drop_data: bool, drop_dependents: bool) -> None:
     """Drop the schemas; the roles sluice_… and pgq_… stay, as other databases may use them."""
-    with connect(resolve(dsn)) as connection:
+    with connect(resolve(dsn), autocommit=True) as connection:
         installer.uninstall(connection, drop_data=drop_data, drop_dependents=drop_dependents)
     _console.print("dropped the schemas pgmq, pgq and sluice")
 

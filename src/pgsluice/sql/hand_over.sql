@@ -2,17 +2,22 @@
 -- owner, and who had them keeps the rights on their rows. Not where code of a role that is not trusted hangs on them, where
 -- row security would then hold for who owned them, or where pg_partman works with that role's rights: verify lists those.
 --
+-- Each is locked with its indexes, so one transaction hands over a bounded number of them, in random order: those that cannot be handed
+-- over must not keep the others from it. The setting sluice.left_owned then holds how many remain, if any was handed over;
+-- the next installation continues with them.
+--
 -- Nothing is called that could leave this role: the list is made first, and then only DDL runs.
 do $$
 declare
-    v_tables_max constant integer := 1000; -- each is locked, with its indexes
+    v_tables_max constant integer := greatest(sluice._lock_slots() / 4 / 10, 5);
+    v_handed_over integer := 0;
     v_owner name := current_user;
     v_tables record;
     v_names text[];
     v_owners name[];
     v_lock_timeout_before text := current_setting('lock_timeout');
 begin
-    select array_agg(t.name order by t.name), array_agg(t.owner order by t.name)
+    select array_agg(t.name), array_agg(t.owner)
     into v_names, v_owners
     from (
         select format('pgmq.%I', part.relname) as name, pg_get_userbyid(part.relowner) as owner
@@ -22,11 +27,14 @@ begin
             on c.relnamespace = 'pgmq'::regnamespace
             and c.relname = lower(k.kind || '_' || m.queue_name)::name
             and c.relkind in ('r', 'p')
-        join pg_class as part
-            on part.oid in (select t.relid from pg_partition_tree(c.oid::regclass) as t union select c.oid)
+        cross join lateral (
+            select t.relid::oid from pg_partition_tree(c.oid::regclass) as t where c.relkind = 'p' union select c.oid
+        ) as tree (relid)
+        join pg_class as part on part.oid = tree.relid
         join pg_roles as r on r.oid = part.relowner
         where part.relowner <> v_owner::regrole
-          and pgmq._foreign_code(c.oid::regclass) is null
+          -- By the owner first: this is slow, and few tables belong to others.
+          and case when part.relowner <> v_owner::regrole then pgmq._foreign_code(c.oid::regclass) is null end
           and (
             r.rolsuper
             or not part.relrowsecurity
@@ -36,13 +44,12 @@ begin
                     or exists (select from sluice.partitioned_table as p where p.table_name = c.relname)
                 )
           )
-        order by 1
-        limit v_tables_max
+        order by random()
     ) as t;
 
     perform set_config('role', current_setting('sluice.role_before'), true);
     perform set_config('lock_timeout', '2s', true);
-    for i in 1 .. coalesce(cardinality(v_names), 0)
+    for i in 1 .. least(coalesce(cardinality(v_names), 0), v_tables_max)
     loop
         begin
             execute format('alter table %s owner to %I', v_names[i], v_owner);
@@ -51,6 +58,7 @@ begin
                     'grant select, insert, update, delete, truncate, references on %s to %I', v_names[i], v_owners[i]
                 );
             end if;
+            v_handed_over := v_handed_over + 1;
         exception
             when insufficient_privilege or lock_not_available then
                 raise notice using
@@ -60,5 +68,9 @@ begin
     end loop;
     perform set_config('lock_timeout', v_lock_timeout_before, true);
     perform set_config('role', v_owner::text, true);
+    perform set_config(
+        'sluice.left_owned',
+        case when v_handed_over > 0 then greatest(cardinality(v_names) - v_tables_max, 0) else 0 end::text, true
+    );
 end;
 $$;

@@ -1,61 +1,61 @@
--- Every queue's and log's own functions, as this release has them.
-do $$
-declare
-    v_queue_name text;
-begin
-    -- One bad row of pgmq.meta must not stop the others.
-    for v_queue_name in select m.queue_name from pgmq.meta as m order by m.queue_name
-    loop
-        begin
-            perform pgmq._create_reader(v_queue_name);
-        exception
-            when raise_exception then
-                raise warning using
-                    message = pg_catalog.format('queue %s is not brought to this release: %s', v_queue_name, sqlerrm),
-                    hint = 'delete its row from pgmq.meta';
-        end;
-    end loop;
-    perform pgq._create_log_functions(q.queue_id) from pgq.queue as q;
-end;
-$$;
--- Every log's rights, as this release has them.
-do $$
-begin
-    perform pgq._grant_queue(q.queue_id), pgq.tune_storage(q.queue_name) from pgq.queue as q;
-end;
-$$;
--- Every queue's storage settings, as this release has them. A queue's tables belong to the role that created it.
+/*
+ * Every queue's and log's own functions, rights and storage settings, as this release has them. The catalog is compared first: what is as
+ * it should be is neither changed nor locked. Replacing a function takes no lock, but ALTER TABLE, GRANT and COMMENT do, so this stops
+ * at a quarter of the server's table of locks. The setting sluice.left_outdated then holds how many queues, tables of queues and logs remain; the next
+ * installation continues with them, and until then they work as before.
+ *
+ * One queue or log that fails, such as a bad row in pgmq.meta, is named in a warning, and stops no other.
+ */
 do $$
 declare
     v_role constant text := pg_catalog.current_setting('role');
-    v_table record;
+    v_slots constant integer := sluice._lock_slots();
+    -- A look at all locks takes milliseconds, so it is made once for several objects.
+    v_look_every constant integer := greatest(1, least(20, v_slots / 100));
+    v_locks bigint := (select count(*) from pg_catalog.pg_locks as l where l.pid = pg_catalog.pg_backend_pid());
+    v_locks_max constant bigint := v_locks + v_slots / 4;
+    v_outdated record;
+    v_changed integer := 0;
+    v_failed integer := 0;
+    v_left integer := 0;
 begin
-    for v_table in
-        with recursive queue_table (table_oid) as (
-            select pg_catalog.to_regclass(pg_catalog.format('pgmq.%I', kind.prefix || pg_catalog.lower(m.queue_name)))::oid
-            from pgmq.meta as m
-            cross join (values ('q_'), ('a_')) as kind (prefix)
-            union
-            select i.inhrelid
-            from queue_table as t
-            join pg_catalog.pg_inherits as i on i.inhparent = t.table_oid
-        )
-        select c.oid::regclass as table_oid, pg_catalog.pg_get_userbyid(c.relowner) as owner
-        from queue_table as t
-        join pg_catalog.pg_class as c on c.oid = t.table_oid
-        order by c.oid
+    for v_outdated in select m.queue_name::text from pgmq.meta as m where m.queue_name ~ '\$|;|--|'''
     loop
-        begin
-            if not pg_catalog.pg_has_role(v_table.owner, 'usage') then
-                perform pg_catalog.set_config('role', v_table.owner::text, true);
-            end if;
-            perform pgmq._tune_storage(v_table.table_oid);
-            perform pg_catalog.set_config('role', v_role, true);
-        exception
-            when insufficient_privilege or invalid_parameter_value then
-                raise warning 'the storage settings of % are not brought to this release: it belongs to %, and % cannot change it',
-                    v_table.table_oid, v_table.owner, session_user;
-        end;
+        raise warning using
+            message = pg_catalog.format(
+                'queue %s is not brought to this release: queue name contains invalid characters', v_outdated.queue_name
+            ),
+            hint = 'delete its row from pgmq.meta';
     end loop;
+    for v_outdated in select * from sluice._outdated()
+    loop
+        if v_locks > v_locks_max then
+            v_left := v_left + 1;
+            continue;
+        end if;
+        begin
+            if v_outdated.queue_id is not null then
+                -- A rotation changes the same rows of pg_class by TRUNCATE: see pgq._grant_queue.
+                perform from pgq.queue as q where q.queue_id = v_outdated.queue_id for no key update;
+            end if;
+            if not pg_catalog.pg_has_role(v_outdated.owner, 'usage') then
+                perform pg_catalog.set_config('role', v_outdated.owner::text, true);
+            end if;
+            execute v_outdated.statement;
+            perform pg_catalog.set_config('role', v_role, true);
+            v_changed := v_changed + 1;
+        exception
+            when out_of_memory then
+                raise; -- of the table of locks, too
+            when others then
+                v_failed := v_failed + 1;
+                raise warning '% of % are not brought to this release: %', v_outdated.what, v_outdated.name, sqlerrm
+                    using errcode = sqlstate, detail = pg_catalog.format('It belongs to %s.', v_outdated.owner);
+        end;
+        if (v_changed + v_failed) % v_look_every = 0 then
+            v_locks := (select count(*) from pg_catalog.pg_locks as l where l.pid = pg_catalog.pg_backend_pid());
+        end if;
+    end loop;
+    perform pg_catalog.set_config('sluice.left_outdated', v_left::text, true);
 end;
 $$;

@@ -28,7 +28,8 @@ begin
         execute format('create index %I on pgq.%I (ev_id)', v_events || '_id_idx', v_events);
     end if;
     execute format(
-        'create table pgq.%I (primary key (tick_id)) inherits (pgq.%I) with (autovacuum_enabled = off)',
+        'create table pgq.%I (primary key (tick_id)) inherits (pgq.%I)
+            with (autovacuum_enabled = off, toast.autovacuum_enabled = off)',
         format('tick_%s_%s', i_queue_id, i_number), format('tick_%s', i_queue_id)
     );
 end;

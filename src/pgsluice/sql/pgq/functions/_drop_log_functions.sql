@@ -1,4 +1,4 @@
--- With the rights of their owner: see pgq._create_log_functions.
+-- With the rights of their owner: see pgq._outdated_functions.
 create or replace function pgq._drop_log_functions(i_queue_id integer)
 returns void
 language plpgsql
@@ -19,7 +19,11 @@ begin
         select p.oid::regprocedure
         from pg_proc as p
         where p.pronamespace = 'pgq'::regnamespace
-          and p.proname ~ format('^(tick|event)_%s_[a-z]+$', i_queue_id)
+          -- The range is searched by an index; '`' comes before the letters.
+          and (
+            p.proname > format('tick_%s_`', i_queue_id)::name and p.proname < format('tick_%s_{', i_queue_id)::name
+            or p.proname > format('event_%s_`', i_queue_id)::name and p.proname < format('event_%s_{', i_queue_id)::name
+          )
     loop
         execute format('drop function %s', v_function);
     end loop;

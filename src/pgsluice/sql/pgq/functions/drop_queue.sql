@@ -45,10 +45,9 @@ begin
     -- The children first, then their parents: they come last in this order.
     for v_table in
         select c.relname
-        from pg_class as c
-        where c.relnamespace = 'pgq'::regnamespace
-          and c.relkind = 'r'
-          and c.relname ~ format('^(event|tick)_%s(_[0-9]+)?$', v_queue_id)
+        from pgq._log_relations(array[v_queue_id]) as r
+        join pg_class as c on c.oid = r.relation
+        where c.relkind = 'r'
         order by length(c.relname) desc, c.relname
     loop
         execute format('drop table pgq.%I', v_table);

@@ -6,25 +6,45 @@ create or replace function pgq.get_consumer_info(
     out current_batch bigint, out next_tick bigint, out pending_events bigint
 )
 returns setof record
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    with log as materialized (
-        select q.queue_id, q.queue_name, (pgq._last_tick(q.queue_id)).tick_event_seq
+declare
+    v_queue_id integer;
+begin
+    for v_queue_id in
+        select q.queue_id
         from pgq.queue as q
-        where i_queue_name is null or q.queue_name = i_queue_name
-    )
-    select log.queue_name, c.co_name,
-        clock_timestamp() - s.pos_last_time,
-        clock_timestamp() - s.pos_active,
-        s.pos_last_tick, s.pos_batch, s.pos_next_tick,
-        log.tick_event_seq - s.pos_last_seq
-    from pgq.standing as s
-    join log on log.queue_id = s.sub_queue
-    join pgq.consumer as c on c.co_id = s.sub_consumer
-    where i_consumer_name is null or c.co_name = i_consumer_name
-    order by log.queue_name, c.co_name;
+        where (i_queue_name is null or q.queue_name = i_queue_name)
+          and exists (select from pgq.subscriber as s where s.sub_queue = q.queue_id)
+        order by q.queue_name
+    loop
+        begin
+            return query
+            with log as materialized (
+                select q.queue_id, q.queue_name, (pgq._last_tick(q.queue_id)).tick_event_seq
+                from pgq.queue as q
+                where q.queue_id = v_queue_id
+            )
+            select log.queue_name, c.co_name,
+                clock_timestamp() - s.pos_last_time,
+                clock_timestamp() - s.pos_active,
+                s.pos_last_tick, s.pos_batch, s.pos_next_tick,
+                log.tick_event_seq - s.pos_last_seq
+            from pgq.standing as s
+            join log on log.queue_id = s.sub_queue
+            join pgq.consumer as c on c.co_id = s.sub_consumer
+            where i_consumer_name is null or c.co_name = i_consumer_name
+            order by c.co_name;
+            -- The rollback gives the locks back: a transaction could not hold those of thousands.
+            raise sqlstate 'RL000';
+        exception
+            when sqlstate 'RL000' then
+                null;
+        end;
+    end loop;
+end;
 $$;
 
 comment on function pgq.get_consumer_info(text, text) is

@@ -19,6 +19,10 @@ declare
     v_rule record;
     v_rows_left bigint := rows_max;
     v_deleted bigint;
+    -- Each is locked with some eight indexes, partitions and sequences.
+    v_archives_max constant integer := greatest(sluice._lock_slots() / 4 / 8, 2);
+    v_archives integer := 0;
+    v_is_exported boolean;
     v_expired_before timestamptz;
 begin
     task := 'retention';
@@ -27,11 +31,12 @@ begin
         from sluice.retention as r
         order by random()
     loop
-        exit when v_rows_left <= 0;
+        exit when v_rows_left <= 0 or v_archives = v_archives_max;
         queue_name := v_rule.queue_name;
         v_expired_before := clock_timestamp() - v_rule.archive_retention;
         begin
-            if exists (select from sluice.export as e where e.queue_name = v_rule.queue_name) then
+            v_is_exported := exists (select from sluice.export as e where e.queue_name = v_rule.queue_name);
+            if v_is_exported then
                 v_deleted := sluice._drop_exported(v_rule.queue_name::text, v_expired_before, v_rows_left);
             else
                 -- As an array: joined, their number unknown to the planner, it would read the whole table. The time once
@@ -52,7 +57,13 @@ begin
                 using v_expired_before, v_rows_left;
                 get diagnostics v_deleted = row_count;
             end if;
+            if v_deleted = 0 and not v_is_exported then
+                -- The rollback gives the locks back: a transaction could not hold those of thousands.
+                raise sqlstate 'RL000';
+            end if;
         exception
+            when sqlstate 'RL000' then
+                continue;
             when lock_not_available or deadlock_detected then
                 done := false;
                 detail := 'the archive is in use; the next call tries again';
@@ -67,6 +78,7 @@ begin
                 return next;
                 continue;
         end;
+        v_archives := v_archives + 1;
         if v_deleted > 0 then
             done := true;
             detail := format(

@@ -5,38 +5,61 @@ create or replace function sluice.list_consumers(
     out open_batch bigint, out idle_s double precision, out lost text
 )
 returns setof record
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select q.queue_name, c.co_name, coalesce(c.co_name = any (p.keepers), false), s.pos_last_tick,
-        latest.tick_event_seq - s.pos_last_seq,
-        extract(epoch from latest.tick_time - s.pos_last_time)::double precision,
-        coalesce(pinned.bytes, 0),
-        s.pos_batch, extract(epoch from clock_timestamp() - s.pos_active)::double precision, s.pos_lost
-    from pgq.standing as s
-    join pgq.queue as q on q.queue_id = s.sub_queue
-    join pgq.consumer as c on c.co_id = s.sub_consumer
-    left join sluice.log_policy as p on p.queue_id = q.queue_id
-    cross join lateral pgq._last_tick(q.queue_id) as latest
-    left join lateral pgq._pinned_bytes(
-        q.queue_id,
-        array(select n.number from pgq._segments(q.queue_id) as n (number) where n.number <> q.queue_cur_table)
-    ) as pinned on pinned.consumer_name = c.co_name
-    where list_consumers.queue_name is null or q.queue_name = list_consumers.queue_name
-    union all
-    select q.queue_name, k.name, true, null, null, null, null, null, null, null
-    from sluice.log_policy as p
-    join pgq.queue as q on q.queue_id = p.queue_id
-    cross join unnest(p.keepers) as k (name)
-    where (list_consumers.queue_name is null or q.queue_name = list_consumers.queue_name)
-      and not exists (
-          select
-          from pgq.subscriber as s
-          join pgq.consumer as c on c.co_id = s.sub_consumer
-          where s.sub_queue = q.queue_id and c.co_name = k.name
-      )
-    order by 1, 2;
+declare
+    v_queue_id integer;
+begin
+    for v_queue_id in
+        select q.queue_id
+        from pgq.queue as q
+        where (list_consumers.queue_name is null or q.queue_name = list_consumers.queue_name)
+          and (
+            exists (select from pgq.subscriber as s where s.sub_queue = q.queue_id)
+            or exists (select from sluice.log_policy as p where p.queue_id = q.queue_id)
+          )
+        order by q.queue_name
+    loop
+        begin
+            return query
+            select q.queue_name, c.co_name, coalesce(c.co_name = any (p.keepers), false), s.pos_last_tick,
+                latest.tick_event_seq - s.pos_last_seq,
+                extract(epoch from latest.tick_time - s.pos_last_time)::double precision,
+                coalesce(pinned.bytes, 0),
+                s.pos_batch, extract(epoch from clock_timestamp() - s.pos_active)::double precision, s.pos_lost
+            from pgq.standing as s
+            join pgq.queue as q on q.queue_id = s.sub_queue
+            join pgq.consumer as c on c.co_id = s.sub_consumer
+            left join sluice.log_policy as p on p.queue_id = q.queue_id
+            cross join lateral pgq._last_tick(q.queue_id) as latest
+            left join lateral pgq._pinned_bytes(
+                q.queue_id,
+                array(select n.number from pgq._segments(q.queue_id) as n (number) where n.number <> q.queue_cur_table)
+            ) as pinned on pinned.consumer_name = c.co_name
+            where q.queue_id = v_queue_id
+            union all
+            select q.queue_name, k.name, true, null, null, null, null, null, null, null
+            from sluice.log_policy as p
+            join pgq.queue as q on q.queue_id = p.queue_id
+            cross join unnest(p.keepers) as k (name)
+            where q.queue_id = v_queue_id
+              and not exists (
+                  select
+                  from pgq.subscriber as s
+                  join pgq.consumer as c on c.co_id = s.sub_consumer
+                  where s.sub_queue = q.queue_id and c.co_name = k.name
+              )
+            order by 2;
+            -- The rollback gives the locks back: a transaction could not hold those of thousands.
+            raise sqlstate 'RL000';
+        exception
+            when sqlstate 'RL000' then
+                null;
+        end;
+    end loop;
+end;
 $$;
 
 comment on function sluice.list_consumers(text) is

@@ -10,17 +10,28 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_group record;
 begin
     if queue_name is not null then
         perform pgq._require_log(queue_name);
     end if;
-    return query
-        select i.*
+    for v_group in
+        select q.queue_name, g.group_name
         from sluice.share_group as g
         join pgq.queue as q on q.queue_id = g.queue_id
-        cross join lateral sluice.group_info(q.queue_name, g.group_name) as i
         where list_groups.queue_name is null or q.queue_name = list_groups.queue_name
-        order by q.queue_name, g.group_name;
+        order by q.queue_name, g.group_name
+    loop
+        begin
+            return query select i.* from sluice.group_info(v_group.queue_name, v_group.group_name) as i;
+            -- The rollback gives the locks back: a transaction could not hold those of thousands.
+            raise sqlstate 'RL000';
+        exception
+            when sqlstate 'RL000' then
+                null;
+        end;
+    end loop;
 end;
 $$;
 

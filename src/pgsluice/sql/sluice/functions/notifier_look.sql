@@ -25,6 +25,10 @@ set search_path = pg_catalog, pg_temp
 set lock_timeout = '20ms'
 as $$
 declare
+    -- A transaction could not hold the locks of thousands of queues: after so many each is looked at in a subtransaction that is
+    -- rolled back, which gives its locks back.
+    v_kept_max constant integer := 100;
+    v_looked integer := 0;
     v_ready_after bigint;
     v_due_after timestamptz;
     v_queue text;
@@ -99,7 +103,13 @@ begin
                     into next_due;
                 end if;
             end if;
+            v_looked := v_looked + 1;
+            if v_looked > v_kept_max then
+                raise sqlstate 'RL000';
+            end if;
         exception
+            when sqlstate 'RL000' then
+                null;
             when undefined_table or lock_not_available then
                 continue;
         end;

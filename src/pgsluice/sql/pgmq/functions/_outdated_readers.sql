@@ -1,0 +1,251 @@
+/*
+ * Every queue has a function of its own, its reader, by the name of its table: the heart of pgmq.read and pgmq.pop, in plain
+ * SQL on this one table. PostgreSQL keeps its plans from call to call. The same as dynamic SQL is planned anew each time,
+ * which took five times longer than all the rest of a read of one message. README.md explains the two indexes and the head.
+ *
+ * The reader works with its caller's rights. It belongs to the owner of the schema, whoever creates the queue, because
+ * installations replace it (readers.sql).
+ *
+ * One row per queue whose reader is missing or differs from this release in its text, its settings, its comment or its rights, with
+ * the statements that correct it. Replacing a function takes no lock, COMMENT and GRANT take one: they are left out where they
+ * would change nothing.
+ *
+ * Calls: pgmq.format_table_name. Reads: the catalog.
+ */
+create or replace function pgmq._outdated_readers(queue_names text[], out queue_name text, out statement text)
+returns setof record
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    -- One plan for all quantities, and always along the indexes: a plan for the few rows of today would meet a million
+    -- tomorrow. A bitmap has no order, and would collect all of them first.
+    v_settings constant text[] := array[
+        'search_path=pg_catalog, pg_temp', 'plan_cache_mode=force_generic_plan', 'enable_seqscan=off', 'enable_bitmapscan=off'
+    ];
+    v_comment constant text := 'The reader of a queue: what pgmq.read and pgmq.pop do, planned once.';
+    v_types constant text := 'timestamp with time zone, interval, integer, jsonb, boolean';
+    v_roles constant oid[] := array(select r.oid from pg_roles as r where r.rolname in ('sluice_admin', 'sluice_reader'));
+    v_body constant text := $body$
+declare
+    -- The head, as this session remembers it: until when it holds (seconds since 1970), from which msg_id on there are
+    -- ready messages, and from which vt (seconds) on deferred ones.
+    v_head float8[] := string_to_array(nullif(current_setting(%2$L, true), ''), ' ');
+    -- It says nothing about what is changed before it later on. So it is used only where a look from the beginning passes
+    -- many entries, a thousand of which take about 0.2 ms, and no longer than it takes for such looks to be a small part of
+    -- the work. The server counts the entries; where track_counts is off, and in partitions, there is no head.
+    v_entries_max constant bigint := 5000;
+    v_rest constant float8 := 20;
+    v_rest_max_s constant float8 := 10;
+    v_ready_idx constant oid := to_regclass(%3$L);
+    v_deferred_idx constant oid := to_regclass(%4$L);
+    v_entries bigint := pg_stat_get_xact_tuples_returned(v_ready_idx) + pg_stat_get_xact_tuples_returned(v_deferred_idx);
+    -- And it stays this far behind what was seen, so that transactions of the usual length need not wait for that look.
+    v_slack_ids constant bigint := 1000;
+    v_slack_s constant float8 := 0.2;
+    -- What is due beyond this number is taken in the order in which it became due: sorting all of it by msg_id would make
+    -- each read pay for the whole of it.
+    v_due_max constant bigint := 1000;
+
+    v_now_s float8 := extract(epoch from due_by);
+    v_first_msg_id bigint := -9223372036854775808;
+    v_first_vt timestamptz := '-infinity';
+    v_first_due timestamptz;
+    v_contained jsonb := nullif(conditional, '{}');
+    v_claimed bigint[];
+begin
+    if v_head[1] between v_now_s and v_now_s + v_rest_max_s then
+        v_first_msg_id := v_head[2];
+        v_first_vt := to_timestamp(v_head[3]);
+    else
+        v_head := null;
+    end if;
+
+    select queued.vt
+    into v_first_due
+    from pgmq.%1$I as queued
+    where queued.vt > queued.enqueued_at
+      and queued.vt >= v_first_vt
+      and queued.vt <= due_by
+    order by queued.vt
+    limit 1;
+
+    -- Locked by a statement of its own: a subquery with limit and skip locked may run twice, and claim too many.
+    if v_first_due is null then
+        v_claimed := array(
+            select queued.msg_id
+            from pgmq.%1$I as queued
+            where queued.vt <= queued.enqueued_at
+              and queued.vt <= due_by
+              and queued.msg_id >= v_first_msg_id
+              and (v_contained is null or queued.message @> v_contained)
+            order by queued.msg_id
+            limit qty
+            for update skip locked
+        );
+    else
+        v_claimed := array(
+            select visible.msg_id
+            from (
+                select *
+                from (
+                    select queued.msg_id
+                    from pgmq.%1$I as queued
+                    where queued.vt <= queued.enqueued_at
+                      and queued.vt <= due_by
+                      and queued.msg_id >= v_first_msg_id
+                      and (v_contained is null or queued.message @> v_contained)
+                    order by queued.msg_id
+                    limit qty
+                    for update skip locked
+                ) as ready
+                union all
+                select *
+                from (
+                    select queued.msg_id
+                    from pgmq.%1$I as queued
+                    where queued.msg_id = any (array(
+                            select deferred.msg_id
+                            from pgmq.%1$I as deferred
+                            where deferred.vt > deferred.enqueued_at
+                              and deferred.vt >= v_first_due
+                              and deferred.vt <= due_by
+                            order by deferred.vt
+                            limit greatest(qty, v_due_max)
+                        ))
+                      and queued.vt <= due_by
+                      and (v_contained is null or queued.message @> v_contained)
+                    order by queued.msg_id
+                    limit qty
+                    for update skip locked
+                ) as due
+            ) as visible
+            order by visible.msg_id
+            limit qty
+        );
+    end if;
+
+    if v_head is null then
+        v_entries := pg_stat_get_xact_tuples_returned(v_ready_idx) + pg_stat_get_xact_tuples_returned(v_deferred_idx)
+            - v_entries;
+        if v_entries > v_entries_max + 2 * cardinality(v_claimed) then
+            v_head := array[
+                v_now_s + least(extract(epoch from clock_timestamp() - due_by) * v_rest, v_rest_max_s), v_first_msg_id, 0
+            ];
+        end if;
+    end if;
+    if v_head is not null then
+        -- Below the first ready message nothing was ready, if every one was looked at.
+        if v_first_due is null and v_contained is null and v_claimed <> '{}' then
+            v_head[2] := greatest(v_claimed[1] - v_slack_ids, v_first_msg_id);
+        end if;
+        v_head[3] := extract(epoch from coalesce(v_first_due, due_by)) - v_slack_s;
+        perform set_config(%2$L, array_to_string(v_head, ' '), false);
+    end if;
+
+    -- Rows that were changed come in no order, so each statement sorts them. The range of ids says the same as the array, in
+    -- words by which partitions are left out.
+    if v_claimed = '{}' then
+        return;
+    elsif remove then
+        return query
+        with popped as (
+            delete from pgmq.%1$I as queued
+            where queued.msg_id = any (v_claimed)
+              and queued.msg_id between v_claimed[1] and v_claimed[cardinality(v_claimed)]
+            returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                queued.message, queued.headers
+        )
+        select * from popped order by popped.msg_id;
+    elsif cardinality(v_claimed) = 1 then
+        -- What most readers ask for, and an eighth faster.
+        return query
+        update pgmq.%1$I as queued
+        set last_read_at = due_by,
+            vt = due_by + hide_for,
+            read_ct = least(queued.read_ct::bigint + 1, 2147483647)::integer
+        where queued.msg_id = v_claimed[1]
+        returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+            queued.message, queued.headers;
+    else
+        return query
+        with delivered as (
+            update pgmq.%1$I as queued
+            set last_read_at = due_by,
+                vt = due_by + hide_for,
+                -- One more at the end of the range would fail, and with it every read of the queue.
+                read_ct = least(queued.read_ct::bigint + 1, 2147483647)::integer
+            where queued.msg_id = any (v_claimed)
+              and queued.msg_id between v_claimed[1] and v_claimed[cardinality(v_claimed)]
+            returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                queued.message, queued.headers
+        )
+        select * from delivered order by delivered.msg_id;
+    end if;
+end;
+$body$;
+begin
+    return query
+        select q.name, concat_ws(
+            '; ',
+            case when is_current.text is not true then format(
+                'create or replace function pgmq.%I(
+                    due_by timestamptz, hide_for interval, qty integer, conditional jsonb, remove boolean
+                )
+                returns setof pgmq.message_record
+                language plpgsql %s as %L',
+                reader.name, (select string_agg('set ' || replace(s, '=', ' = '), ' ') from unnest(v_settings) as s), wanted.body
+            ) end,
+            case when is_current.comment is not true then
+                format('comment on function pgmq.%I(%s) is %L', reader.name, v_types, v_comment)
+            end,
+            case when is_current.rights is not true then
+                format('revoke execute on function pgmq.%I(%s) from public', reader.name, v_types)
+            end,
+            case when is_current.rights is not true then (
+                select string_agg(format('grant execute on function pgmq.%I(%s) to %s', reader.name, v_types, r.oid::regrole), '; ')
+                from unnest(v_roles) as r (oid)
+            ) end
+        )
+        from unnest(queue_names) as q (name)
+        cross join lateral pgmq.format_table_name(q.name, 'q') as reader (name)
+        left join pg_proc as p
+            on p.pronamespace = 'pgmq'::regnamespace
+            and p.proname = reader.name::name
+            and oidvectortypes(p.proargtypes) = v_types
+        cross join lateral (
+            select format(
+                v_body, reader.name,
+                coalesce(
+                    -- After a restore the table has another oid, and its reader does not differ by that.
+                    substring(p.prosrc from 'sluice\.head_[0-9a-f]{32}'),
+                    -- The head belongs to this table: another one of the same name has its own.
+                    format('sluice.head_%s', md5(format('%s %s', reader.name, to_regclass(format('pgmq.%I', reader.name))::oid)))
+                ),
+                format('pgmq.%I', reader.name || '_ready_idx'), format('pgmq.%I', reader.name || '_vt_idx')
+            )
+        ) as wanted (body)
+        left join lateral (
+            select array_agg(a.grantee) as roles
+            from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) as a
+            where a.privilege_type = 'EXECUTE'
+        ) as granted on true
+        cross join lateral (
+            select
+                p.prosrc = wanted.body
+                    and p.proconfig = v_settings
+                    and p.provolatile = 'v'
+                    and not p.prosecdef
+                    and p.proargnames[:5] = array['due_by', 'hide_for', 'qty', 'conditional', 'remove'],
+                obj_description(p.oid, 'pg_proc') = v_comment,
+                granted.roles @> v_roles and 0::oid <> all (granted.roles)
+        ) as is_current (text, comment, rights)
+        where (is_current.text and is_current.comment and is_current.rights) is not true;
+end;
+$$;
+
+comment on function pgmq._outdated_readers(text[]) is
+    'The queues whose reader is not as in this release, with the statements that correct it.';
+revoke execute on function pgmq._outdated_readers(text[]) from public;
+grant execute on function pgmq._outdated_readers(text[]) to sluice_admin;

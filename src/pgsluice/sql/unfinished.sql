@@ -1,0 +1,9 @@
+-- After an installation as a part of the caller's transaction that could not change all queues and logs in it.
+do $$
+begin
+    raise notice using
+        message = ':left queues, tables of queues or event logs are not brought to this release yet',
+        detail = 'One transaction locks at most a quarter of the server''s table of locks. They work as before.',
+        hint = 'run `pgsluice schema upgrade`, which uses several transactions';
+end;
+$$;

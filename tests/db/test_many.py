@@ -1,0 +1,277 @@
+"""Thousands of queues and logs: a transaction locks a bounded number of tables.
+
+The server here has a table of locks that a few dozen of them fill.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from conftest import FAST, Database
+from pgsluice import schema
+from pgsluice.embedded import EmbeddedServer
+from pgsluice.errors import SchemaError
+from support import rows, value
+
+LOGS = 40
+QUEUES = 40
+
+
+@pytest.fixture(scope="module")
+def small_server(servers_folder) -> Iterator[EmbeddedServer]:
+    folder = servers_folder / "many"
+    folder.mkdir(mode=0o755)
+    options = {**FAST, "max_locks_per_transaction": "24", "max_connections": "40"}
+    server = EmbeddedServer(folder / "pg18", version=18, options=options)
+    server.start()
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute("create database many_template")
+    with psycopg.connect(server.url("many_template"), autocommit=True) as connection:
+        schema.install(connection)
+        create(connection, LOGS, QUEUES)
+    yield server
+    server.stop("immediate")
+
+
+@pytest.fixture
+def many(small_server) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(small_server.url(), autocommit=True) as admin:
+        admin.execute("create database many template many_template")
+        database = Database(small_server, "many")
+        with database.connect() as connection:
+            yield connection
+        admin.execute("drop database many")
+
+
+def create(session, logs, queues):
+    """Create logs and queues, a few in each transaction."""
+    for kind, count in (
+        ("pgq.create_queue('log ' || n)", logs),
+        ("pgmq.create('queue_' || n)", queues),
+    ):
+        for first in range(1, count + 1, 5):
+            session.execute(
+                f"select {kind} from generate_series({first}, {min(first + 4, count)}) as n"
+            )
+
+
+def make_outdated(session):
+    """Let all functions, rights and settings of queues and logs differ from the release."""
+    session.execute(
+        r"""
+        update pg_proc set prosrc = prosrc || E'\n-- old', proacl = null
+        where pronamespace = 'pgmq'::regnamespace and proname ~ '^q_'
+            or pronamespace = 'pgq'::regnamespace and proname ~ '^(event|tick)_[0-9]+_';
+        update pg_class set reloptions = null, relreplident = 'd', relacl = null
+        where relnamespace = 'pgmq'::regnamespace and relname ~ '^q_' and relkind = 'r'
+            or relnamespace = 'pgq'::regnamespace and relname ~ '^(event|tick)_[0-9]+' and relkind = 'r'
+        """
+    )
+
+
+def outdated(session):
+    return value(session, "select count(*) from sluice._outdated()")
+
+
+def most_locks(session, query):
+    """The locks on tables, sequences and indexes of users' that a statement holds at its end."""
+    with session.transaction():
+        found = rows(session, query)
+        locks = value(
+            session,
+            "select count(*) from pg_locks where pid = pg_backend_pid() and relation >= 16384",
+        )
+    return found, locks
+
+
+def test_install_changes_no_queue_or_log_that_is_right(many):
+    before = rows(
+        many, "select oid, xmin from pg_proc where proname ~ '^(q|event|tick)_.*[0-9]' order by oid"
+    )
+    assert outdated(many) == 0
+
+    schema.install(many)
+
+    assert (
+        rows(
+            many,
+            "select oid, xmin from pg_proc where proname ~ '^(q|event|tick)_.*[0-9]' order by oid",
+        )
+        == before
+    )
+    assert schema.verify(many) == ()
+
+
+def test_upgrade_changes_queues_and_logs_in_bounded_transactions(many):
+    make_outdated(many)
+    assert outdated(many) == LOGS + 2 * QUEUES
+
+    schema.upgrade(many)
+
+    assert outdated(many) == 0
+    assert schema.verify(many) == ()
+
+
+def test_upgrade_in_the_callers_transaction_names_what_remains(many):
+    make_outdated(many)
+    notices = []
+    many.add_notice_handler(lambda n: notices.append((n.message_primary, n.message_hint)))
+
+    with many.transaction():
+        schema.upgrade(many)
+        left = outdated(many)
+
+    assert 0 < left < LOGS + 2 * QUEUES
+    [(message, hint)] = [n for n in notices if "not brought to this release" in n[0]]
+    assert message.startswith(f"{left} queues")
+    assert "pgsluice schema upgrade" in hint
+    # The old functions still work, and verify tells about them.
+    many.execute("select pgmq.send('queue_40', '{}')")
+    assert len(rows(many, "select pgmq.read('queue_40', 30, 1)")) == 1
+    many.execute("select pgq.ticker('log 40')")
+    assert (
+        schema.verify(many)[-1] == f"-and {left - 20} more queues, tables of queues or event logs"
+    )
+    schema.upgrade(many)
+    assert schema.verify(many) == ()
+
+
+def test_queue_that_cannot_be_upgraded_is_named_and_stops_no_other(many):
+    make_outdated(many)
+    many.execute(
+        "insert into pgmq.meta (queue_name, is_partitioned, is_unlogged) values ('a;b', false, false)"
+    )
+    notices = []
+    many.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+
+    schema.upgrade(many)
+
+    assert any("queue a;b is not brought to this release" in text for text in notices)
+    assert outdated(many) == 0
+
+
+def test_queue_tables_of_others_are_handed_over_in_bounded_transactions(many):
+    many.execute("create role old_owner")
+    try:
+        for kind in ("q", "a"):
+            for n in range(1, QUEUES + 1):
+                many.execute(f"alter table pgmq.{kind}_queue_{n} owner to old_owner")
+        schema.install(many)
+        owners = "select count(*) from pg_class where relowner = 'old_owner'::regrole"
+        assert value(many, owners) == 0
+    finally:
+        many.execute("drop owned by old_owner")
+        many.execute("drop role old_owner")
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("select * from pgmq.metrics_all()", QUEUES),
+        ("select * from pgmq.list_queues()", QUEUES),
+        ("select * from pgq.get_queue_info()", LOGS),
+        ("select * from pgq.get_consumer_info()", LOGS),
+        ("select * from sluice.list_consumers()", LOGS),
+        ("select * from sluice.notifier_queues()", QUEUES),
+    ],
+)
+def test_list_of_all_keeps_no_lock_for_each(many, query, count):
+    for n in range(1, LOGS + 1):
+        many.execute("select pgq.register_consumer(%s, 'c')", (f"log {n}",))
+
+    found, locks = most_locks(many, query)
+
+    assert len(found) == count
+    assert locks < 50
+
+
+def test_notifier_looks_at_all_queues_in_bounded_locks(many):
+    # As if there were thousands: of the first hundred the locks are kept.
+    names = "array(select queue_name from generate_series(1, 10) cross join pgmq.meta order by queue_name)"
+
+    looked, locks = most_locks(many, f"select * from sluice.notifier_look({names}, '{{}}', '{{}}')")
+
+    assert len(looked) == 10 * QUEUES
+    assert locks < 60
+
+
+def test_maintenance_looks_at_all_archives_in_bounded_locks(many):
+    many.execute(
+        "insert into sluice.retention (queue_name, archive_retention) select queue_name, '1 day' from pgmq.meta"
+    )
+
+    _, locks = most_locks(many, "select * from sluice.maintain()")
+
+    assert locks < 90
+
+
+def test_uninstall_drops_queues_and_logs_in_bounded_transactions(many):
+    with pytest.raises(SchemaError, match="max_locks_per_transaction"), many.transaction():
+        schema.uninstall(many, drop_data=True)
+    assert schema.verify(many) == ()
+
+    schema.uninstall(many, drop_data=True)
+
+    assert schema.installed_versions(many) == ()
+
+
+@pytest.mark.long
+def test_five_thousand_queues_and_logs_on_default_settings(servers_folder):
+    folder = servers_folder / "thousands"
+    folder.mkdir(mode=0o755)
+    options = {**FAST, "max_locks_per_transaction": "64", "max_connections": "100"}
+    server = EmbeddedServer(folder / "pg18", version=18, options=options)
+    server.start()
+    try:
+        with psycopg.connect(server.url(), autocommit=True) as session:
+            timed("install", lambda: schema.install(session))
+            timed("create 5,000 logs and 5,000 queues", lambda: create(session, 5_000, 5_000))
+            run_everything(session)
+    finally:
+        server.stop("immediate")
+
+
+def run_everything(session):
+    """Run each operation on many queues and logs, and print how long it took."""
+    timed("install again", lambda: schema.install(session))
+    assert timed("verify", lambda: schema.verify(session)) == ()
+    make_outdated(session)
+    timed("upgrade all", lambda: schema.upgrade(session))
+    assert timed("verify", lambda: schema.verify(session)) == ()
+    for name, setting in (
+        ("sluice.tick", "tick"),
+        ("pgq.ticker", "ticker"),
+        ("sluice.rotate", "rotate"),
+    ):
+        pages = timed(name, lambda n=name, s=setting: sweep(session, n, s))
+        print(f"{name}: {pages} transactions")
+    for query in (
+        "select * from pgmq.metrics_all()",
+        "select * from pgq.get_queue_info()",
+        "select * from sluice.maintain()",
+        "select * from sluice.maintain_groups()",
+        "select sluice.notify_ready()",
+    ):
+        timed(query, lambda q=query: rows(session, q))
+    timed("uninstall", lambda: schema.uninstall(session, drop_data=True))
+
+
+def sweep(session, function, setting):
+    """Call a function that takes pages of logs up to the last one; return the number of calls."""
+    session.execute("select set_config(%s, '>', false)", (f"sluice.{setting}_after",))
+    for calls in range(1, 10_000):
+        session.execute(f"select * from {function}()")
+        if value(session, "select current_setting(%s)", f"sluice.{setting}_after") == ">":
+            return calls
+    raise AssertionError("does not end")
+
+
+def timed(what, call):
+    start_s = time.monotonic()
+    result = call()
+    print(f"{what}: {time.monotonic() - start_s:.1f} s", flush=True)
+    return result
