@@ -83,8 +83,9 @@ def lock(connection: psycopg.Connection[Any], found: Sequence[str]) -> None:
 
 
 def forget(connection: psycopg.Connection[Any]) -> None:
-    """Drop what `look` left."""
+    """Drop what `look` left, and continue as the owner of the schemas."""
     run(connection, read("adopt/end.sql"))
+    run(connection, read("adopt/as_owner.sql"))
 
 
 def take_over(

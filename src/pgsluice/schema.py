@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
 
-from pgsluice import adoption
+from pgsluice import adoption, schema_parts
 from pgsluice.adoption import Adoption
-from pgsluice.errors import NotInstalledError, SchemaError, translate
+from pgsluice.errors import NotInstalledError, SchemaError
 from pgsluice.schema_texts import (
     LEGACY,
     Migration,
@@ -31,13 +28,12 @@ from pgsluice.schema_texts import (
     read,
     run,
     signatures,
+    translated,
 )
 from pgsluice.schema_texts import migrations as _migrations
 
 SERVER_VERSION_MIN = 150_000
 _ADOPTED = {"pgmq": "PGMQ", "pgq": "PgQ"}
-# Of thousands of queues and logs that differ, a plan names these, and how many more there are.
-_OUTDATED_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +75,12 @@ def install(connection: psycopg.Connection[Any], *, legacy: bool = False) -> tup
         PrivilegeError: The role may not create schemas, or does not own ours.
     """
     _check_server(connection)
-    with _translated(), pinned(connection):
+    with translated(), pinned(connection):
         pending = _install_release(connection, legacy=legacy)
-        left = _bring_queues(connection)
+        run(connection, read("hand_over.sql"))
+        left = schema_parts.bring(connection)
         run(connection, read("end.sql"))
-    _finish(connection, left)
+    schema_parts.finish(connection, left)
     return tuple(migration.version for migration in pending)
 
 
@@ -108,7 +105,7 @@ def install_tables(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
             "the functions are installed in this database, and need their tables whole; bring both to this "
             "release with `pgsluice schema upgrade`"
         )
-    with _translated(), pinned(connection):
+    with translated(), pinned(connection):
         run(connection, read("lock.sql"))
         _refuse_foreign(connection)
         run(connection, read("begin.sql"))
@@ -143,7 +140,7 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
         RetryableError: The tables could not be locked within the deadline. Nothing was changed.
     """
     _check_server(connection)
-    with _translated(), pinned(connection):
+    with translated(), pinned(connection):
         run(connection, read("lock.sql"))
         if installed_versions(connection):
             return ()
@@ -156,10 +153,10 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
         run(connection, read("begin.sql"))
         adoption.take_over(connection, there, _pending(connection, legacy=False))
         adoption.forget(connection)
-        left = _bring_queues(connection, hand_over=False)
+        left = schema_parts.bring(connection)
         run(connection, read("end.sql"))
         _refuse_foreign(connection)
-    _finish(connection, left)
+    schema_parts.finish(connection, left)
     return found.steps
 
 
@@ -173,7 +170,7 @@ def plan_adoption(connection: psycopg.Connection[Any]) -> Adoption:
         SchemaError: There is nothing to adopt.
     """
     _check_server(connection)
-    with _translated(), connection.transaction(force_rollback=True), pinned(connection):
+    with translated(), connection.transaction(force_rollback=True), pinned(connection):
         if installed_versions(connection):
             return Adoption(steps=(), objections=())
         return adoption.look(connection, _there(connection), lock_deadline_s=0)
@@ -215,10 +212,10 @@ def plan(connection: psycopg.Connection[Any]) -> Plan:
         connection: As for `install`. Takes the same locks for as long as it runs.
     """
     before = installed_versions(connection)
-    with _translated(), connection.transaction(force_rollback=True), pinned(connection):
+    with translated(), connection.transaction(force_rollback=True), pinned(connection):
         catalog_before = fingerprint(connection)
         _install_release(connection, legacy=False)
-        outdated = fetch(connection, read("outdated.sql"))
+        outdated = schema_parts.outdated(connection)
         run(connection, read("end.sql"))
         catalog_after = fingerprint(connection)
     lines = difflib.unified_diff(catalog_before, catalog_after, lineterm="", n=0)
@@ -228,8 +225,7 @@ def plan(connection: psycopg.Connection[Any]) -> Plan:
         ),
         changes=(
             *(line for line in lines if re.match(r"[-+](?![-+])", line)),
-            *(f"-{name}: {what} of another release" for name, what in outdated[:_OUTDATED_MAX]),
-            *_and_more(len(outdated) - _OUTDATED_MAX),
+            *outdated,
         ),
     )
 
@@ -252,7 +248,7 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
         raise NotInstalledError(
             "pgsluice is not installed in this database; install it with `pgsluice schema install`"
         )
-    with _translated(), pinned(connection):
+    with translated(), pinned(connection):
         found = _foreign(connection)
     foreign = tuple(f"-{what} {why}; {way_out}" for what, why, way_out, _ in found)
     foreign += tuple(f"-{problem}" for problem in problems(connection))
@@ -272,7 +268,7 @@ def problems(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     """
     if not any(version.startswith("pgq/") for version in installed_versions(connection)):
         return ()
-    with _translated():
+    with translated():
         found = fetch(connection, read("problems.sql"))
     return tuple(f"{kind} {name!r}: {problem}; {way_out}" for kind, name, problem, way_out in found)
 
@@ -299,8 +295,8 @@ def uninstall(
     installed = installed_versions(connection)
     if not installed:
         raise NotInstalledError("pgsluice is not installed in this database; nothing was dropped")
-    is_idle = _is_idle(connection)
-    with _translated(), pinned(connection):
+    is_idle = schema_parts.is_idle(connection)
+    with translated(), pinned(connection):
         holding = fetch(connection, read("contents.sql"))
         if holding and not drop_data:
             names = ", ".join(f"{kind} {name}" for kind, name in holding)
@@ -315,18 +311,11 @@ def uninstall(
                 f"objects outside the schemas depend on them ({names}); drop them with the schemas by "
                 "--drop-dependents, or drop them first"
             )
-        [(locks, part_size)] = fetch(connection, read("uninstall_locks.sql"))
-        parts = fetch(connection, read("uninstall_parts.sql")) if part_size else []
-        if parts and not is_idle:
-            raise SchemaError(
-                f"dropping the schemas would lock {locks} objects in one transaction, too many for the server's table "
-                "of locks; run `pgsluice schema uninstall`, which uses several transactions, or raise "
-                "max_locks_per_transaction"
-            )
-    with _translated():
-        for first in range(0, len(parts), part_size or 1):
+        parts = schema_parts.droppable(connection, is_idle=is_idle)
+    with translated():
+        for part in parts:
             with pinned(connection):
-                for drop, name in parts[first : first + part_size]:
+                for drop, name in part:
                     connection.execute(drop, (name,))
         with pinned(connection):
             if _has_legacy(installed):
@@ -367,43 +356,9 @@ def _install_release(connection: psycopg.Connection[Any], *, legacy: bool) -> li
     return pending
 
 
-def _bring_queues(connection: psycopg.Connection[Any], *, hand_over: bool = True) -> int:
-    """Bring queues and logs to this release, as many as one transaction may lock; return how many remain."""
-    if hand_over:
-        run(connection, read("hand_over.sql"))
-    run(connection, read("readers.sql"))
-    [(left,)] = fetch(connection, read("left.sql"))
-    return int(left)
-
-
-def _is_idle(connection: psycopg.Connection[Any]) -> bool:
-    """Return whether what runs next is a transaction of its own."""
-    return connection.autocommit and connection.info.transaction_status is TransactionStatus.IDLE
-
-
-def _finish(connection: psycopg.Connection[Any], left: int) -> None:
-    """Bring the queues and logs that an installation left to this release, a part in each transaction.
-
-    In a transaction of the caller's, raise a notice about them instead.
-    """
-    if left and not _is_idle(connection):
-        run(connection, read("unfinished.sql").replace(":left", str(left)))
-        return
-    while left:
-        with _translated(), pinned(connection):
-            run(connection, read("lock.sql"))
-            run(connection, read("begin.sql"))
-            left = _bring_queues(connection)
-            run(connection, read("end.sql"))
-
-
-def _and_more(count: int) -> tuple[str, ...]:
-    return (f"-and {count} more queues, tables of queues or event logs",) if count > 0 else ()
-
-
 def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     """Return the versions in the ledger, sorted; empty when pgsluice is not installed here."""
-    with _translated():
+    with translated():
         if fetch(connection, read("ledger_exists.sql")) == [(False,)]:
             return ()
         return tuple(dict(fetch(connection, read("ledger.sql"))))
@@ -430,7 +385,7 @@ def require(connection: psycopg.Connection[Any]) -> None:
             f"the schemas in this database are older than this release: {', '.join(missing)} is missing; bring them "
             "up with `pgsluice schema upgrade`"
         )
-    with _translated():
+    with translated():
         breaking = [version for (version,) in fetch(connection, read("ledger_breaking.sql"))]
     unknown = sorted(set(breaking) - {m.version for m in known})
     if unknown:
@@ -446,7 +401,7 @@ def fingerprint(connection: psycopg.Connection[Any]) -> list[str]:
     Owners, grants, definitions and comments are in it; object ids, times and users' queues and logs are not. Two
     databases with equal fingerprints behave alike.
     """
-    with _translated(), pinned(connection):
+    with translated(), pinned(connection):
         return [line for (line,) in fetch(connection, read("fingerprint.sql"))]
 
 
@@ -506,15 +461,3 @@ def _refuse_foreign(connection: psycopg.Connection[Any]) -> None:
     ]
     if refused:
         raise SchemaError(". Also: ".join(refused))
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except psycopg.errors.DuplicateSchema as error:
-        raise SchemaError(
-            f"{error.diag.message_primary}; {error.diag.message_hint}", sqlstate=error.sqlstate
-        ) from error
-    except psycopg.Error as error:
-        raise translate(error) from error

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import tuple_row
 
-from pgsluice.errors import SchemaError
+from pgsluice.errors import SchemaError, translate
 
 SCHEMAS = ("pgmq", "pgq", "pgq_coop", "sluice")
 LEGACY = "legacy"
@@ -117,6 +117,19 @@ def pinned(connection: psycopg.Connection[Any]) -> Iterator[None]:
         [(before, *_)] = fetch(connection, read("pin.sql"))
         yield
         connection.execute(read("unpin.sql"), (before,))
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Translate errors of the server."""
+    try:
+        yield
+    except psycopg.errors.DuplicateSchema as error:
+        raise SchemaError(
+            f"{error.diag.message_primary}; {error.diag.message_hint}", sqlstate=error.sqlstate
+        ) from error
+    except psycopg.Error as error:
+        raise translate(error) from error
 
 
 @contextmanager

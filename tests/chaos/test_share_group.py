@@ -97,7 +97,7 @@ BUGS = {
     "a window by number": (
         {"lost"},
         (
-            "pgq._create_log_functions(integer)",
+            "pgq._outdated_functions(integer[])",
             "if coalesce(i_after_ev_id < i_after_seq, true) then",
             "if false then",
         ),

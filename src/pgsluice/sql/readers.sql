@@ -4,6 +4,8 @@
  * at a quarter of the server's table of locks. The setting sluice.left_outdated then holds how many queues, tables of queues and logs remain; the next
  * installation continues with them, and until then they work as before.
  *
+ * Runs as the owner of the schemas, who then owns what it creates.
+ *
  * One queue or log that fails, such as a bad row in pgmq.meta, is named in a warning, and stops no other.
  */
 do $$

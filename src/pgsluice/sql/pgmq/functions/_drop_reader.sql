@@ -1,4 +1,4 @@
--- With the rights of the reader's owner: see pgmq._create_reader.
+-- With the rights of the reader's owner: see pgmq._outdated_readers.
 create or replace function pgmq._drop_reader(queue_name text)
 returns void
 language plpgsql

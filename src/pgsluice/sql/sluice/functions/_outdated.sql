@@ -1,7 +1,7 @@
 /*
  * What readers.sql brings to this release: one row per queue's reader, table of a queue or archive, and event log that differs, with the
- * statements that correct it and the owner as whom to run them. A queue's tables belong to another role only where they could not be
- * handed over. Reads the catalog and locks none of these tables.
+ * statements that correct it and the owner as whom to run them: that of the schemas, or that of a queue's table that could not be handed
+ * over. Reads the catalog and locks none of these tables.
  *
  * Calls: pgmq._outdated_readers, pgmq._outdated_storage, pgq._outdated_functions, pgq._outdated_grants, pgq._outdated_storage.
  */
@@ -12,6 +12,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_owner constant name := (select pg_get_userbyid(n.nspowner) from pg_namespace as n where n.nspname = 'sluice');
     v_logs constant integer[] := array(select q.queue_id from pgq.queue as q order by q.queue_id);
     -- A name that pgmq.format_table_name refuses was written by hand.
     v_names constant text[] := array(
@@ -32,14 +33,14 @@ begin
         select t.table_oid from queue_table as t where t.table_oid is not null
     );
     return query
-        select 'functions'::text, format('queue %s', r.queue_name), current_user, null::integer, r.statement
+        select 'functions'::text, format('queue %s', r.queue_name), v_owner, null::integer, r.statement
         from pgmq._outdated_readers(v_names) as r;
     return query
         select 'storage settings'::text, format('table %s', s.table_oid::regclass), pg_get_userbyid(c.relowner), null::integer, s.statement
         from pgmq._outdated_storage(v_tables) as s
         join pg_class as c on c.oid = s.table_oid;
     return query
-        select string_agg(distinct o.what, ', ' order by o.what), format('event log %s', q.queue_name), current_user, o.queue_id,
+        select string_agg(distinct o.what, ', ' order by o.what), format('event log %s', q.queue_name), v_owner, o.queue_id,
             string_agg(o.statement, '; ' order by o.step)
         from (
             select f.queue_id, 1 as step, 'functions' as what, f.statement from pgq._outdated_functions(v_logs) as f

@@ -6,7 +6,7 @@
  * the weights: so a claim of one message is drawn alone, no state is kept between claims, and a level with a weight is
  * served however much there is of the others. A level with weight 0 gets what nobody else wants.
  *
- * Within a level as in pgmq._create_reader, by the indexes that have the level before everything else: what lies in other levels
+ * Within a level as in pgmq._outdated_readers, by the indexes that have the level before everything else: what lies in other levels
  * costs nothing.
  *
  * Calls: sluice._limit_level_sql. Locks rows of the queue's table; never waits.
@@ -24,7 +24,7 @@ set enable_incremental_sort = off
 set jit = off
 as $$
 declare
-    v_due_max constant bigint := 1000; -- as in pgmq._create_reader
+    v_due_max constant bigint := 1000; -- as in pgmq._outdated_readers
     v_sum bigint := (select sum(weight) from unnest(weights) as weight);
     v_levels constant integer := cardinality(weights);
     v_sql text := format(

@@ -1,0 +1,79 @@
+"""Bring the objects of queues and logs to this release, and drop them, in transactions of bounded size.
+
+A transaction keeps a lock on each table that it changes, and the server's table of locks has room for some thousands.
+So thousands of queues and logs take several transactions, which needs a connection in autocommit mode.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from pgsluice.errors import SchemaError
+from pgsluice.schema_texts import fetch, pinned, read, run, translated
+
+# A plan names at most this many queues and logs that differ, and counts the others.
+_OUTDATED_MAX = 20
+
+
+def bring(connection: psycopg.Connection[Any]) -> int:
+    """Bring queues and logs to this release until a quarter of the table of locks is used; return how many remain."""
+    run(connection, read("readers.sql"))
+    [(left,)] = fetch(connection, read("left.sql"))
+    return int(left)
+
+
+def finish(connection: psycopg.Connection[Any], left: int) -> None:
+    """Bring the queues and logs that an installation left to this release, a part in each transaction.
+
+    In a transaction of the caller's, raise a notice about them instead.
+    """
+    if left and not is_idle(connection):
+        run(connection, read("unfinished.sql").replace(":left", str(left)))
+        return
+    while left:
+        with translated(), pinned(connection):
+            run(connection, read("lock.sql"))
+            run(connection, read("begin.sql"))
+            run(connection, read("hand_over.sql"))
+            left = bring(connection)
+            run(connection, read("end.sql"))
+
+
+def outdated(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    """List the queues and logs that an installation of this release would change, one a line."""
+    found = fetch(connection, read("outdated.sql"))
+    lines = [f"-{name}: {what} of another release" for name, what in found[:_OUTDATED_MAX]]
+    if len(found) > _OUTDATED_MAX:
+        more = len(found) - _OUTDATED_MAX
+        lines.append(f"-and {more} more queues, tables of queues or event logs")
+    return tuple(lines)
+
+
+def droppable(connection: psycopg.Connection[Any], *, is_idle: bool) -> list[list[tuple[str, str]]]:
+    """Return the statements that drop queues and logs before the schemas, each with a name, by transaction.
+
+    Returns:
+        Empty where one transaction has room for all locks.
+
+    Raises:
+        SchemaError: It has not, and a transaction of the caller's is open.
+    """
+    [(locks, size)] = fetch(connection, read("uninstall_locks.sql"))
+    if not size:
+        return []
+    if not is_idle:
+        raise SchemaError(
+            f"dropping the schemas would lock {locks} objects in one transaction, too many for the server's table "
+            "of locks; run `pgsluice schema uninstall`, which uses several transactions, or raise "
+            "max_locks_per_transaction"
+        )
+    drops = fetch(connection, read("uninstall_parts.sql"))
+    return [drops[first : first + size] for first in range(0, len(drops), size)]
+
+
+def is_idle(connection: psycopg.Connection[Any]) -> bool:
+    """Return True if what runs next is a transaction of its own."""
+    return connection.autocommit and connection.info.transaction_status is TransactionStatus.IDLE
