@@ -13,6 +13,7 @@ from conftest import TEMPLATE, VERSIONS, _new_database
 from pgsluice import schema
 from support import rows, value, wait_until
 from support_exports import verify
+from support_failures import add_trigger, delay
 from support_replication import (
     OUR_SCHEMAS,
     logical_server,
@@ -439,6 +440,11 @@ def maintain(connection: psycopg.Connection) -> None:
         call(connection, "sluice.maintain()", "pgq.ticker()", "sluice.rotate()")
         connection.execute("update pgq.queue set queue_switch_time = now() - interval '1 day'")
     call(connection, "sluice.maintain_groups()", "sluice.after_restore()")
+    table = value(connection, "select pgq.current_event_table('dead')")
+    delay(connection, "dead")
+    add_trigger(connection, table)
+    call(connection, "pgq.maint_retry_events()")
+    connection.execute(f"drop trigger refuse on {table}")
     call(connection, "pgq.maint_operations()", "pgq.maint_retry_events()")
     call(connection, "pgq.maint_rotate_tables_step1('dead')", "pgq.maint_rotate_tables_step2()")
 

@@ -45,6 +45,7 @@ KINDS = (
     ("delivery", r"sluice\.(attempt|queue_start|inbox|queue_stream|queue_turn|started)"),
     ("send", r"sluice\.(deduplication_key|sink|stage_|stage|delayed)"),
     ("lock", r"sluice\.(lock|named_lock)$"),
+    ("failure", r"sluice\.failure$"),  # a claim retries due events, and notes a log that fails
     ("ours", r"(pgmq|pgq|pgq_coop|sluice)\."),
     ("toast", r"pg_toast\."),
     ("catalog", r"pg_"),
@@ -72,7 +73,18 @@ ROLES = {
     "reader": Rights(
         ("sluice_reader",),
         frozenset(
-            {"queue", "archive", "position", "claim", "dead", "delivery", "send", "event", "lock"}
+            {
+                "queue",
+                "archive",
+                "position",
+                "claim",
+                "dead",
+                "delivery",
+                "send",
+                "event",
+                "lock",
+                "failure",
+            }
         ),
         frozenset({MESSAGE, EVENT, KEY}),
     ),
@@ -80,7 +92,7 @@ ROLES = {
     "pgq_writer": Rights(("pgq_writer",), frozenset({"event", "send", "position", "lock"})),
     "pgq_reader": Rights(
         ("pgq_reader",),
-        frozenset({"position", "event", "claim", "dead", "delivery", "lock"}),
+        frozenset({"position", "event", "claim", "dead", "delivery", "lock", "failure"}),
         frozenset({EVENT, KEY}),
     ),
     "pgq_admin": Rights(("pgq_admin",), None, frozenset({EVENT, KEY})),

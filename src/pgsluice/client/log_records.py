@@ -353,11 +353,12 @@ class RedrivenEvent:
 
 @dataclass(frozen=True, slots=True)
 class RestoredLog:
-    """A log from a dump that was repaired.
+    """A log from a dump that was repaired, or could not be.
 
     Attributes:
-        events: How many events it has.
+        queue_name: The log; None: the retried and delayed events of all logs could not be repaired.
+        events: How many events it has; None: it could not be repaired, see `list_failures`.
     """
 
-    queue_name: str
-    events: int
+    queue_name: str | None
+    events: int | None

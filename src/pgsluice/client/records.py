@@ -317,3 +317,24 @@ class MaintenanceStep:
     queue_name: str | None
     done: bool
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceFailure:
+    """Maintenance that failed at its last attempt.
+
+    Attributes:
+        task: What was attempted, such as `rotate`, `retry` or `retention`.
+        queue_name: The queue or log that was skipped; None: the whole task failed.
+        group_name: The share group that was skipped, if any.
+        failed_since: The first failure since the last success.
+        failed_at: The last failure, to ten seconds.
+        error: The error, with its SQLSTATE.
+    """
+
+    task: str
+    queue_name: str | None
+    group_name: str | None
+    failed_since: datetime
+    failed_at: datetime
+    error: str

@@ -30,6 +30,7 @@ SHOWN = {
     "`version()` is": ["db/pgq/test_version.py"],
     "an event comes again once for each batch": ["db/pgq/test_event_retry.py"],
     "`maint_retry_events` also moves events": ["db/sluice/test_insert_event.py"],
+    "a log that cannot take its due events": ["db/pgq/test__postpone_retries.py"],
     "one session at a time moves events": ["db/pgq/test_maint_retry_events.py"],
     "an event queued in the mover's own transaction": ["db/pgq/test_maint_retry_events.py"],
     "a segment is emptied when no position needs": ["concurrency/test_rotation.py"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import partitions
-from pgsluice.client.records import MaintenanceStep, Partition
+from pgsluice.client.records import MaintenanceFailure, MaintenanceStep, Partition
 
 
 class AsyncPartitions:
@@ -95,3 +95,15 @@ class AsyncPartitions:
             ServerError: The transaction is not READ COMMITTED.
         """
         return await self._runner.run(partitions.maintain())
+
+    async def list_failures(self) -> list[MaintenanceFailure]:
+        """Return the maintenance that failed at its last attempt: of queues, logs and share groups, and whole tasks.
+
+        A failure is gone when the task succeeds, and a day after its last attempt.
+
+        Raises:
+            PrivilegeError: The role is no member of `sluice_admin` or `pgq_admin`.
+
+        Source: `sluice.list_failures`.
+        """
+        return await self._runner.run(partitions.list_failures())

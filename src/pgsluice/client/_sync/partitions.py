@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import partitions
-from pgsluice.client.records import MaintenanceStep, Partition
+from pgsluice.client.records import MaintenanceFailure, MaintenanceStep, Partition
 
 
 class Partitions:
@@ -96,3 +96,15 @@ class Partitions:
             ServerError: The transaction is not READ COMMITTED.
         """
         return self._runner.run(partitions.maintain())
+
+    def list_failures(self) -> list[MaintenanceFailure]:
+        """Return the maintenance that failed at its last attempt: of queues, logs and share groups, and whole tasks.
+
+        A failure is gone when the task succeeds, and a day after its last attempt.
+
+        Raises:
+            PrivilegeError: The role is no member of `sluice_admin` or `pgq_admin`.
+
+        Source: `sluice.list_failures`.
+        """
+        return self._runner.run(partitions.list_failures())

@@ -198,7 +198,8 @@ class Ticking:
             queue_name: An existing log; None: all.
 
         Returns:
-            The logs that were repaired; those that need none are left out.
+            The logs that were repaired; those that need none are left out. Of all logs, one that cannot be repaired is
+            skipped, and its `events` is None.
 
         Raises:
             LogNotFoundError: There is no such log.

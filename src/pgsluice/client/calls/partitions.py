@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgsluice.client.calls.call import Call, nothing, record
-from pgsluice.client.records import MaintenanceStep, Partition
+from pgsluice.client.records import MaintenanceFailure, MaintenanceStep, Partition
 from pgsluice.errors import ArgumentError
 
 INTEGER_MAX = 2**31 - 1
@@ -54,3 +54,7 @@ def _count(name: str, value: int) -> int:
     if not 1 <= value <= INTEGER_MAX:
         raise ArgumentError(f"{name} is {value}; use 1 to {INTEGER_MAX}")
     return value
+
+
+def list_failures() -> Call[list[MaintenanceFailure]]:
+    return Call("select * from sluice.list_failures()", (), record(MaintenanceFailure))

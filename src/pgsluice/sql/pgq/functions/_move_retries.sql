@@ -2,6 +2,9 @@
 --
 -- An event that a consumer wants again keeps its number. A delayed one gets the log's next number here, in the order of due time:
 -- so the numbers of a log stay in the order in which its events came.
+--
+-- A log that cannot take its events, whatever the cause, is skipped: pgq._postpone_retries. A warning names it, and so does
+-- sluice.list_failures().
 create or replace function pgq._move_retries(i_events_max integer)
 returns integer
 language plpgsql
@@ -18,7 +21,10 @@ declare
     v_last pgq.retry_pass;
     v_pass pgq.retry_pass;
     v_other oid;
+    v_queue_id integer;
     v_log record;
+    v_name text;
+    v_hint text;
     v_events integer;
     v_moved integer := 0;
 begin
@@ -65,35 +71,49 @@ begin
         v_pass.pass_entry := 9223372036854775807; -- all of that time
     end if;
 
-    for v_log in
-        select q.queue_id, q.queue_cur_table, q.queue_event_seq
-        from pgq.queue as q
-        where q.queue_id in (select due.ev_queue from pgq._due_retries(v_last, v_pass) as due)
-        order by q.queue_id
-        for key share -- so that nobody drops it now
+    for v_queue_id in
+        select distinct due.ev_queue from pgq._due_retries(v_last, v_pass) as due order by due.ev_queue
     loop
-        perform pg_current_xact_id(); -- before the numbers, as in pgq.insert_event
-        -- A number for each, used or not: the ticker sees by the log's sequence that there are events, and how many.
-        execute format(
-            'insert into pgq.%I (
-                ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
-             )
-             select coalesce(numbered.ev_id, numbered.next_id), numbered.ev_time, numbered.ev_owner, numbered.ev_retry,
-                numbered.ev_type, numbered.ev_data, numbered.ev_extra1, numbered.ev_extra2, numbered.ev_extra3, numbered.ev_extra4
-             from (
-                 select ordered.*, nextval($4) as next_id
+        -- A log that fails must not stop the others.
+        begin
+            select q.queue_name, q.queue_cur_table, q.queue_event_seq
+            into v_log
+            from pgq.queue as q
+            where q.queue_id = v_queue_id
+            for key share; -- so that it is not dropped now
+            continue when not found;
+            perform pg_current_xact_id(); -- before the numbers, as in pgq.insert_event
+            -- A number for each, used or not: the ticker sees by the log's sequence that there are events, and how many.
+            execute format(
+                'insert into pgq.%I (
+                    ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+                 )
+                 select coalesce(numbered.ev_id, numbered.next_id), numbered.ev_time, numbered.ev_owner, numbered.ev_retry,
+                    numbered.ev_type, numbered.ev_data, numbered.ev_extra1, numbered.ev_extra2, numbered.ev_extra3, numbered.ev_extra4
                  from (
-                     select due.*
-                     from pgq._due_retries($1, $2) as due
-                     where due.ev_queue = $3
-                     order by due.ev_retry_after, due.entry_id
-                 ) as ordered
-             ) as numbered',
-            format('event_%s_%s', v_log.queue_id, v_log.queue_cur_table)
-        )
-        using v_last, v_pass, v_log.queue_id, v_log.queue_event_seq::regclass;
-        get diagnostics v_events = row_count;
-        v_moved := v_moved + v_events;
+                     select ordered.*, nextval($4) as next_id
+                     from (
+                         select due.*
+                         from pgq._due_retries($1, $2) as due
+                         where due.ev_queue = $3
+                         order by due.ev_retry_after, due.entry_id
+                     ) as ordered
+                 ) as numbered',
+                format('event_%s_%s', v_queue_id, v_log.queue_cur_table)
+            )
+            using v_last, v_pass, v_queue_id, v_log.queue_event_seq::regclass;
+            get diagnostics v_events = row_count;
+            v_moved := v_moved + v_events;
+            perform sluice._note_failure('retry'::text, v_log.queue_name::text, null::text, null::text);
+        exception
+            when others then
+                v_name := (select q.queue_name from pgq.queue as q where q.queue_id = v_queue_id);
+                get stacked diagnostics v_hint = pg_exception_hint;
+                raise warning using
+                    errcode = sqlstate, message = format('events of event log %s are not retried: %s', v_name, sqlerrm), hint = v_hint;
+                perform sluice._note_failure('retry'::text, v_name, null::text, format('%s (%s)', sqlerrm, sqlstate));
+                perform pgq._postpone_retries(v_queue_id, v_last, v_pass, v_now, sqlstate::text);
+        end;
     end loop;
 
     -- A pass that moved nothing is worth a row when there are entries that every later one would look at again.

@@ -1,0 +1,80 @@
+"""sluice.failure has the last failures, is written rarely and by maintenance only, and does not grow."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from conftest import Database
+from support import rows
+from support_failures import (
+    FAILURES,
+    collect_warnings,
+    make_logs,
+)
+
+
+@pytest.fixture
+def database(database_18: Database) -> Database:
+    return database_18
+
+
+@pytest.fixture
+def logs(connection: psycopg.Connection) -> psycopg.Connection:
+    return make_logs(connection)
+
+
+@pytest.fixture
+def warnings(connection: psycopg.Connection) -> list[str]:
+    return collect_warnings(connection)
+
+
+def test_failures_of_a_dropped_log_and_of_the_day_before_are_deleted(
+    logs: psycopg.Connection, warnings: list[str]
+) -> None:
+    logs.execute(
+        "insert into sluice.failure (task, queue_name, group_name, failed_since, failed_at, error)"
+        " values ('tick', 'dropped', '', now(), now(), 'e'),"
+        " ('groups', 'events', 'dropped', now(), now(), 'e'),"
+        " ('inbox', '', '', now(), now(), 'kept'),"
+        " ('limits', '', '', now() - interval '2 days', now() - interval '25 hours', 'e')"
+    )
+    logs.execute("select sluice.rotate()")
+    assert rows(logs, FAILURES) == [("inbox", None, None, "kept")]
+
+
+def test_failure_that_repeats_is_written_once_in_ten_seconds_and_waits_for_no_other_session(
+    database: Database, logs: psycopg.Connection, warnings: list[str]
+) -> None:
+    note = "select sluice._note_failure('tick', 'broken', null, %s)"
+    with database.connect(autocommit=False) as other:
+        other.execute(note, ("first",))
+        logs.execute(note, ("second",))  # left to the other session
+        other.commit()
+    versions = "select xmin::text, error from sluice.failure"
+    (before,) = rows(logs, versions)
+    logs.execute(note, ("first",))
+    assert rows(logs, versions) == [before]
+    logs.execute(note, ("third",))
+    assert rows(logs, FAILURES) == [("tick", "broken", None, "third")]
+    logs.execute(note, (None,))
+    assert rows(logs, FAILURES) == []
+
+
+def test_only_maintenance_writes_failures(connection: psycopg.Connection) -> None:
+    note = "select sluice._note_failure('tick', 'x', null, 'e')"
+    for role in ("sluice_reader", "sluice_writer", "sluice_monitor", "pgq_reader", "pgq_writer"):
+        connection.execute(f"set role {role}")
+        for statement in (
+            "select * from sluice.failure",
+            "select sluice.list_failures()",
+            "delete from sluice.failure",
+            note,
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+    for role in ("sluice_admin", "pgq_admin"):
+        connection.execute(f"set role {role}")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("delete from sluice.failure")
+        assert rows(connection, FAILURES) == []

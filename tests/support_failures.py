@@ -1,0 +1,61 @@
+"""Logs and queues that fail, in tests: a trigger refuses what maintenance writes."""
+
+from __future__ import annotations
+
+import psycopg
+
+from support import rows, value, wait_until
+
+MOVE = "select pgq.maint_retry_events()"
+FAILURES = "select task, queue_name, group_name, error from sluice.list_failures()"
+
+
+def make_logs(connection: psycopg.Connection) -> psycopg.Connection:
+    """Create the logs `broken` (1) and `events` (2), each with a consumer."""
+    for name in ("broken", "events"):
+        connection.execute("select pgq.create_queue(%s)", (name,))
+        connection.execute("select pgq.register_consumer(%s, 'c')", (name,))
+    return connection
+
+
+def collect_warnings(connection: psycopg.Connection) -> list[str]:
+    """Return a list to which the messages of later warnings are added."""
+    found: list[str] = []
+    connection.add_notice_handler(lambda d: found.append(d.message_primary or ""))
+    return found
+
+
+def delay(connection: psycopg.Connection, *names: str, count: int = 1) -> None:
+    """Insert delayed events that are due when this returns."""
+    for name in names:
+        connection.execute(
+            "select sluice.insert_event(%s, 't', n::text, delay => '10 ms')"
+            " from generate_series(1, %s) as n",
+            (name, count),
+        )
+    wait_until(
+        lambda: value(
+            connection,
+            "select not exists (select from pgq.retry_entry where ev_retry_after > clock_timestamp()"
+            " and ev_retry_after < clock_timestamp() + interval '1 second')",
+        ),
+        "the due time",
+    )
+
+
+def add_trigger(connection: psycopg.Connection, table: str, message: str = "no room") -> None:
+    connection.execute(
+        "create or replace function public.refuse() returns trigger language plpgsql as "
+        f"$$ begin raise exception '{message}'; end $$"
+    )
+    connection.execute(
+        f"create trigger refuse before insert or update or delete on {table}"
+        " for each row execute function public.refuse()"
+    )
+
+
+def data_of(connection: psycopg.Connection, number: int) -> list[str]:
+    return [
+        data
+        for (data,) in rows(connection, f"select ev_data from pgq.event_{number} order by ev_id")
+    ]
