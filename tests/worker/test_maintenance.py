@@ -9,6 +9,7 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice import EventLog, Maintenance, WorkQueue
 from pgsluice.errors import ArgumentError
+from pgsluice.worker import Maintainer
 from support import value, wait_until
 from support_listen import running
 
@@ -99,6 +100,22 @@ def test_it_goes_on_until_it_is_stopped(own_pool, log, database_18):
         wait_until(
             lambda: log.get_queue_info("changes")[0].queue_cur_table != segment, "another rotation"
         )
+
+
+def test_duty_that_fails_stops_no_other_duty(own_pool, log, database_18, caplog):
+    with database_18.connect() as observer:
+        observer.execute(
+            "create or replace function sluice.notifier_queues() returns table (queue_name text, id_sequence oid)"
+            " language plpgsql as $$ begin raise exception 'no queues today'; end $$"
+        )
+        ticks = "select max(tick_id) from pgq.tick"
+        with running(Maintainer(database_18.url)):
+            wait_until(lambda: "no queues today" in caplog.text, "the notifier to fail")
+            before = value(observer, ticks)
+            log.insert_event("changes", "t", "x")
+            wait_until(lambda: value(observer, ticks) > before, "a tick")
+
+    assert "maintenance: notifier failed error='no queues today'" in caplog.text
 
 
 def test_periods_that_could_not_work_are_refused(own_pool):

@@ -75,8 +75,9 @@ def maintain(
 
     Runs until it is interrupted, also beside pgqd and pg_cron; prints what it did, ticks left out. Run it twice, or
     beside `pgsluice worker run`, which does the same: one leads, and another takes over within two seconds when that
-    one ends. What is in use is left to a later round. With --once, which wakes nobody, exit code 1 says that something
-    was given up, as it is in use or not ours.
+    one ends. What is in use is left to a later round; what fails is logged and listed by `pgsluice status`, and stops
+    nothing else. With --once, which wakes nobody, exit code 1 says that something failed or was given up, as it is in
+    use or not ours.
     """
     if print_cron:
         click.echo(

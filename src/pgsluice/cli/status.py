@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
+import psycopg
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -13,13 +15,34 @@ from pgsluice import schema
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.client import EventLog, WorkQueue
 from pgsluice.connection import connect, resolve
+from pgsluice.errors import NotInstalledError, PrivilegeError
+
+
+def _failures(connection: psycopg.Connection[Any]) -> list[str]:
+    """Return a line for each maintenance task, queue, log and share group that failed at its last attempt."""
+    try:
+        failures = WorkQueue(connection).list_failures()
+    except PrivilegeError:
+        return ["cannot be read by this role; grant it sluice_admin"]
+    except NotInstalledError:
+        return []  # installed by an older release
+    lines = []
+    for failure in failures:
+        of_queue = "" if failure.queue_name is None else f" of {failure.queue_name!r}"
+        of_group = "" if failure.group_name is None else f", group {failure.group_name!r}"
+        lines.append(
+            f"{failure.task}{of_queue}{of_group}: {failure.error}; "
+            f"last attempt {failure.failed_at:%Y-%m-%d %H:%M:%S%z}, "
+            f"failing since {failure.failed_since:%Y-%m-%d %H:%M:%S%z}"
+        )
+    return lines
 
 
 @click.command()
 @dsn_option
 @json_option
 def status(dsn: str | None, as_json: bool) -> None:
-    """Say which server was taken and why, its version, and what is installed. Starts nothing."""
+    """Say which server was taken and why, its version, what is installed, and what fails. Starts nothing."""
     target = resolve(dsn, start_embedded=False)
     with connect(target, autocommit=True) as connection:
         versions = schema.installed_versions(connection)
@@ -38,13 +61,14 @@ def status(dsn: str | None, as_json: bool) -> None:
             if versions
             else [],
             "problems": list(schema.problems(connection)),
+            "failures": _failures(connection) if versions else [],
         }
     if as_json:
         click.echo(json.dumps(report))
         return
     table = Table(show_header=False, box=None)
     for name, value in report.items():
-        separator = "\n" if name == "problems" else ", "
+        separator = "\n" if name in ("problems", "failures") else ", "
         text = separator.join(value) if isinstance(value, list) else str(value)
         table.add_row(name, escape(text) or "none")
     Console(soft_wrap=True).print(table)

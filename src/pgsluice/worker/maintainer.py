@@ -11,7 +11,13 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client import FiredSlot, MaintenanceStep
-from pgsluice.errors import ArgumentError, PrivilegeError, SluiceError
+from pgsluice.errors import (
+    ArgumentError,
+    ConnectionFailedError,
+    NotInstalledError,
+    PrivilegeError,
+    SluiceError,
+)
 from pgsluice.worker.leader import Leader, Standing, Work
 from pgsluice.worker.maintenance import Maintenance, Report
 from pgsluice.worker.notifier import Notifier
@@ -126,12 +132,30 @@ class Maintainer:
                 ).run,
                 "scheduler": Scheduler(pool, report=self._fired).run,
             }
-            run_side_by_side(duties, stop)
+            run_side_by_side({name: _isolated(name, duty) for name, duty in duties.items()}, stop)
 
     def _fired(self, fired: FiredSlot) -> None:
         if self._report is not None:
             detail = f"slot {fired.slot.isoformat()}" if fired.error is None else fired.error
             self._report(MaintenanceStep("schedule", fired.name, fired.error is None, detail))
+
+
+def _isolated(name: str, duty: Work) -> Work:
+    """Restart a duty that fails, so that the others go on; a role that may not maintain ends them all."""
+
+    def run(stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                duty(stop)
+            except (ConnectionFailedError, NotInstalledError, PrivilegeError):
+                raise
+            except SluiceError as error:
+                _log.error("maintenance: %s failed error=%r; again in %.0f s", name, str(error), _AGAIN_S)  # fmt: skip
+                stop.wait(_AGAIN_S)
+            else:
+                break
+
+    return run
 
 
 def run_side_by_side(works: dict[str, Work], stop: threading.Event) -> None:

@@ -21,6 +21,9 @@ Report = Callable[[MaintenanceStep], None]
 _log = logging.getLogger(__name__)
 # Of one duty in a row; what is left then comes with the next period.
 _ROUNDS_MAX = 1_000
+# The same failure is logged again after this time; failures are remembered up to this number.
+_LOG_AGAIN_S = 60.0
+_LOGGED_MAX = 1_000
 
 
 class Maintenance:
@@ -57,23 +60,23 @@ class Maintenance:
         self._period_s = period_s
         self._retry_period_s = retry_period_s
         self._report = report or (lambda _step: None)
+        self._logged_until_s: dict[MaintenanceStep, float] = {}
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set. A lost connection is waited out, with growing delays.
 
+        A step that fails is logged and stops no other step; its next attempt is in the next round.
+
         Raises:
-            SluiceError: What waiting does not mend, such as a role that may not maintain.
+            SluiceError: Every step failed, such as for a role that may not maintain.
         """
         delay_s = 0.0
         round_at_s = 0.0
         while not stop.is_set():
+            is_full = time.monotonic() >= round_at_s
             try:
-                self._retry(stop)
-                self._maintain_groups()
-                if time.monotonic() >= round_at_s:
-                    self._rotate()
-                    self._extra()
-                    self._maintain(stop)
+                self._round(stop, is_full=is_full)
+                if is_full:
                     round_at_s = time.monotonic() + self._period_s
                 delay_s = 0.0
                 stop.wait(min(self._retry_period_s, max(0.0, round_at_s - time.monotonic())))
@@ -86,18 +89,41 @@ class Maintenance:
         """Do all there is to do now.
 
         Returns:
-            What was given up for now, as it is in use or not ours. What was done is reported.
+            What failed, and what was given up for now, as it is in use or not ours. What was done is reported.
 
         Raises:
-            SluiceError: The server failed.
+            SluiceError: The server failed, or every step did.
         """
-        stop = threading.Event()
-        self._retry(stop)
-        left = [*self._maintain_groups(), *self._rotate()]
-        return [*left, *self._extra(), *self._maintain(stop)]
+        return self._round(threading.Event(), is_full=True)
 
-    def _retry(self, stop: threading.Event) -> None:
-        """Move events that are due back into their logs."""
+    def _round(self, stop: threading.Event, *, is_full: bool) -> list[MaintenanceStep]:
+        """Run the steps that are due, each whether or not another one fails; return what failed or was left."""
+        steps: dict[str, Callable[[], list[MaintenanceStep]]] = {
+            "retry": lambda: self._retry(stop),
+            "groups": self._maintain_groups,
+        }
+        if is_full:
+            steps |= {
+                "rotate": self._rotate,
+                "extra": self._extra,
+                "maintain": lambda: self._maintain(stop),
+            }
+        left: list[MaintenanceStep] = []
+        errors: list[SluiceError] = []
+        for task, step in steps.items():
+            try:
+                left += step()
+            except ConnectionFailedError:
+                raise
+            except SluiceError as error:
+                errors.append(error)
+                left.append(self._failed(task, None, str(error)))
+        if len(errors) == len(steps):
+            raise errors[0]
+        return left
+
+    def _retry(self, stop: threading.Event) -> list[MaintenanceStep]:
+        """Move events that are due back into their logs; return the logs that failed."""
         moved = 0
         for _ in range(_ROUNDS_MAX):
             step = self._events.maint_retry_events()
@@ -106,6 +132,11 @@ class Maintenance:
                 break
         if moved:
             self._report(MaintenanceStep("retry", None, True, f"{moved} events come again"))
+        return [
+            self._failed("retry", failure.queue_name, failure.error)
+            for failure in self._queue.list_failures()
+            if failure.task == "retry"
+        ]
 
     def _maintain_groups(self) -> list[MaintenanceStep]:
         """Maintain the share groups; return those that failed: they keep no other from being maintained."""
@@ -113,7 +144,7 @@ class Maintenance:
         for step in self._events.maintain_groups():
             what = "ledgers" if step.group_name is None else f"group {step.group_name}"
             if step.action == "failed":
-                failed.append(_failed("groups", step.queue_name, f"{what}: {step.reason}"))
+                failed.append(self._failed("groups", step.queue_name, f"{what}: {step.reason}"))
             elif step.action != "kept":
                 self._report(
                     MaintenanceStep("groups", step.queue_name, True, f"{what}: {step.action}")
@@ -129,7 +160,7 @@ class Maintenance:
             steps += more
         for step in steps:
             if step.action == "failed":
-                failed.append(_failed("rotate", step.queue_name, step.reason or ""))
+                failed.append(self._failed("rotate", step.queue_name, step.reason or ""))
             elif step.action != "kept":
                 detail = (
                     f"{step.action}: {step.reason}"
@@ -149,9 +180,7 @@ class Maintenance:
             except (ConnectionFailedError, RetryableError):
                 raise
             except SluiceError as error:
-                _log.warning("maintenance: %s of log %s: %s", function_name, queue_name, error)
-                detail = f"{function_name}: {error}"
-                failed.append(MaintenanceStep("extra", queue_name, False, detail))
+                failed.append(self._failed("extra", queue_name, f"{function_name}: {error}"))
             else:
                 self._report(MaintenanceStep("extra", queue_name, True, function_name))
         return failed
@@ -166,9 +195,22 @@ class Maintenance:
                     self._report(step)
             if len(left) == len(steps) or stop.is_set():
                 break
+        if left:
+            failures = {
+                (failure.task, failure.queue_name) for failure in self._queue.list_failures()
+            }
+            for step in left:
+                if (step.task, step.queue_name) in failures:
+                    self._failed(step.task, step.queue_name, step.detail)
         return left
 
-
-def _failed(task: str, queue_name: str | None, detail: str) -> MaintenanceStep:
-    _log.warning("maintenance: %s failed queue=%s error=%r", task, queue_name, detail)
-    return MaintenanceStep(task, queue_name, False, detail)
+    def _failed(self, task: str, queue_name: str | None, detail: str) -> MaintenanceStep:
+        """Log a failure, at most once a minute; return it as a step."""
+        step = MaintenanceStep(task, queue_name, False, detail)
+        now_s = time.monotonic()
+        if now_s >= self._logged_until_s.get(step, 0.0):
+            if len(self._logged_until_s) >= _LOGGED_MAX:
+                self._logged_until_s.clear()
+            self._logged_until_s[step] = now_s + _LOG_AGAIN_S
+            _log.warning("maintenance: %s failed queue=%s error=%r", task, queue_name, detail)
+        return step

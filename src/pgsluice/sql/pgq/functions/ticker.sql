@@ -129,11 +129,13 @@ begin
             if pgq.ticker(v_queue_name) is not null then
                 v_ticked := v_ticked + 1;
             end if;
+            perform sluice._note_failure('tick'::text, v_queue_name, null::text, null::text);
         exception
             when others then
                 get stacked diagnostics v_hint = pg_exception_hint;
                 raise warning using
                     errcode = sqlstate, message = format('event log %s is not ticked: %s', v_queue_name, sqlerrm), hint = v_hint;
+                perform sluice._note_failure('tick'::text, v_queue_name, null::text, format('%s (%s)', sqlerrm, sqlstate));
         end;
     end loop;
     perform set_config('sluice.ticker_after', '>' || case when v_logs = v_page_logs then v_queue_name else '' end, false);

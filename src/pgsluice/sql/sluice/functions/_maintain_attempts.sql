@@ -52,12 +52,18 @@ begin
             )
             using v_due.queue_name, v_due.msg_ids;
             get diagnostics v_removed = row_count;
+            perform sluice._note_failure('attempts'::text, queue_name, null::text, null::text);
         exception
-            -- The table is being changed, or belongs to somebody else.
-            when lock_not_available or undefined_table or insufficient_privilege then
+            -- The table is being changed, or belongs to another role. It must not stop the other queues.
+            when others then
                 v_removed := 0;
                 done := false;
                 detail := sqlerrm;
+                if sqlstate <> '55P03' then
+                    perform sluice._note_failure(
+                        'attempts'::text, queue_name, null::text, format('%s (%s)', sqlerrm, sqlstate)
+                    );
+                end if;
                 return next;
         end;
         -- Also where it was given up: the next call must not begin with the same ones.

@@ -68,6 +68,7 @@ begin
                     )
                 end;
                 done := true;
+                perform sluice._note_failure(task, queue_name, null::text, null::text);
                 foreach detail in array array_remove(v_details, null)
                 loop
                     v_locked_at := coalesce(v_locked_at, clock_timestamp());
@@ -78,13 +79,11 @@ begin
                     done := false;
                     detail := format('%s is in use; the next call tries again', v_table.table_name);
                     return next;
-                -- Done by hand to the table, or by a role that may not.
-                when undefined_table or undefined_column or duplicate_table or insufficient_privilege
-                    or check_violation or unique_violation or invalid_object_definition or object_not_in_prerequisite_state
-                    or dependent_objects_still_exist
-                then
+                -- Such as a change made by hand, a trigger, or a missing privilege. It must not stop the other queues.
+                when others then
                     done := false;
                     detail := sqlerrm;
+                    perform sluice._note_failure(task, queue_name, null::text, format('%s (%s)', sqlerrm, sqlstate));
                     return next;
             end;
         end loop;

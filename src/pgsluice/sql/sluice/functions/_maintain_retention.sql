@@ -63,22 +63,23 @@ begin
             end if;
         exception
             when sqlstate 'RL000' then
+                perform sluice._note_failure('retention'::text, queue_name, null::text, null::text);
                 continue;
             when lock_not_available or deadlock_detected then
                 done := false;
                 detail := 'the archive is in use; the next call tries again';
                 return next;
                 continue;
-            -- Done by hand to the table, or by a role that may not.
-            when undefined_table or undefined_column or insufficient_privilege or foreign_key_violation
-                or restrict_violation
-            then
+            -- Such as a change made by hand, a trigger, or a missing privilege. It must not stop the other queues.
+            when others then
                 done := false;
                 detail := sqlerrm;
+                perform sluice._note_failure('retention'::text, queue_name, null::text, format('%s (%s)', sqlerrm, sqlstate));
                 return next;
                 continue;
         end;
         v_archives := v_archives + 1;
+        perform sluice._note_failure('retention'::text, queue_name, null::text, null::text);
         if v_deleted > 0 then
             done := true;
             detail := format(

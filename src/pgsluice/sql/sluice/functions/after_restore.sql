@@ -12,6 +12,9 @@
  *
  * Outcomes that no claim has read become this transaction's, so that the next claim reads them. Leases end when they would
  * have ended. Claims that are settled go, as when the ledgers are emptied.
+ *
+ * Called for all logs, it skips one that fails, which stays as it was restored: a warning and sluice.list_failures() name it, and its row
+ * has no number of events. A row without a log: the events that wait to be retried are not repaired.
  */
 create or replace function sluice.after_restore(
     queue_name text default null, out log_name text, out events bigint
@@ -35,6 +38,7 @@ declare
     v_renewed pg_snapshot[];
     v_table regclass;
     v_rows bigint;
+    v_hint text;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -51,154 +55,185 @@ begin
         from pgq.queue as q
         where after_restore.queue_name is null or q.queue_name = after_restore.queue_name
         order by q.queue_name
-        for update
     loop
-        perform pgq._lock_ticks(v_queue.queue_id, true); -- no tick meanwhile
-        execute format('lock table pgq.%I in share row exclusive mode', format('event_%s', v_queue.queue_id));
-        perform sluice._wait_for_group(g) from sluice.share_group as g where g.queue_id = v_queue.queue_id order by g.group_id;
-        v_last := pgq._last_tick(v_queue.queue_id);
-        v_is_foreign := pgq._is_restored(v_queue.queue_id) or pgq._is_ahead(v_last.tick_snapshot);
-        if not v_is_foreign then
-            if queue_name is not null then
+        log_name := v_queue.queue_name;
+        events := null;
+        -- A log that fails must not stop the others.
+        begin
+            perform from pgq.queue as q where q.queue_id = v_queue.queue_id for update;
+            continue when not found;
+            perform pgq._lock_ticks(v_queue.queue_id, true); -- no tick meanwhile
+            execute format('lock table pgq.%I in share row exclusive mode', format('event_%s', v_queue.queue_id));
+            perform sluice._wait_for_group(g) from sluice.share_group as g where g.queue_id = v_queue.queue_id order by g.group_id;
+            v_last := pgq._last_tick(v_queue.queue_id);
+            v_is_foreign := pgq._is_restored(v_queue.queue_id) or pgq._is_ahead(v_last.tick_snapshot);
+            if not v_is_foreign then
+                if queue_name is not null then
+                    raise exception using
+                        errcode = 'PQ004',
+                        message = format('event log %L needs no repair', queue_name),
+                        detail = 'Its ticks and events fit the transactions of this server.',
+                        hint = 'call it without a name for all logs: those that fit are left alone';
+                end if;
+                perform sluice._note_failure('repair'::text, log_name, null::text, null::text);
+                continue;
+            end if;
+
+            perform from pgq.subscriber as s where s.sub_queue = v_queue.queue_id for update;
+            -- What is said of a claim now would be lost in what follows.
+            lock table sluice.claim, sluice.outcome in share row exclusive mode;
+            -- The newest claim of each group says which outcomes were read.
+            foreach v_table in array array['sluice.outcome_0', 'sluice.outcome_1']::regclass[]
+            loop
+                execute format(
+                    'update only %s as o
+                     set outcome_txid = case
+                         when o.is_mail and not pg_visible_in_snapshot(o.outcome_txid, (sluice._last_claim(o.group_id)).mail_snapshot)
+                             then pg_current_xact_id()
+                         else $1
+                     end
+                     from sluice.share_group as g
+                     where g.queue_id = $2 and o.group_id = g.group_id and o.xmin = any ($3)',
+                    v_table
+                )
+                using v_first_id::text::xid8, v_queue.queue_id, pgq._loaded_by(v_table, 'outcome_txid');
+            end loop;
+            update sluice.claim as c
+            set mail_snapshot = v_first_snapshot
+            from sluice.share_group as g
+            where g.queue_id = v_queue.queue_id and c.group_id = g.group_id;
+            perform sluice._forget_settled(v_queue.queue_id);
+            -- Without nulls: a consumer without an open batch has no next tick.
+            v_ticks := array(
+                select t.tick_id
+                from (
+                    select v_last.tick_id
+                    union
+                    select unnest(array[s.pos_last_tick, s.pos_next_tick]) from pgq.standing as s where s.sub_queue = v_queue.queue_id
+                    union
+                    select unnest(array[c.after_tick, c.upto_tick])
+                    from sluice.claim as c
+                    join sluice.share_group as g on g.group_id = c.group_id
+                    where g.queue_id = v_queue.queue_id
+                ) as t
+                where t.tick_id is not null
+            );
+            -- Snapshots of one server are in this order: what has ended for one has ended for all that came after it.
+            select array_agg(b.snapshot order by b.number),
+                array_agg((v_first_id + b.number)::text::xid8 order by b.number),
+                array_agg(format('%1$s:%1$s:', v_first_id + b.number + 1)::pg_snapshot order by b.number)
+            into v_snapshots, v_ids, v_renewed
+            from (
+                select bounds.snapshot,
+                    row_number() over (
+                        order by pg_snapshot_xmax(bounds.snapshot::pg_snapshot), pg_snapshot_xmin(bounds.snapshot::pg_snapshot),
+                            (select count(*) from pg_snapshot_xip(bounds.snapshot::pg_snapshot)) desc
+                    ) - 1
+                from (
+                    select t.tick_snapshot::text from pgq.tick as t where t.tick_queue = v_queue.queue_id and t.tick_id = any (v_ticks)
+                    union
+                    select unnest(array[s.pos_last_snapshot, s.pos_next_snapshot])::text
+                    from pgq.standing as s
+                    where s.sub_queue = v_queue.queue_id
+                    union
+                    select unnest(array[c.after_snapshot, c.upto_snapshot])::text
+                    from sluice.claim as c
+                    join sluice.share_group as g on g.group_id = c.group_id
+                    where g.queue_id = v_queue.queue_id
+                ) as bounds (snapshot)
+                where bounds.snapshot is not null
+            ) as b (snapshot, number);
+            if v_first_id + cardinality(v_snapshots) >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint then
                 raise exception using
                     errcode = 'PQ004',
-                    message = format('event log %L needs no repair', queue_name),
-                    detail = 'Its ticks and events fit the transactions of this server.',
-                    hint = 'call it without a name for all logs: those that fit are left alone';
+                    message = format('event log %L has more positions than this server has had transactions', v_queue.queue_name),
+                    hint = 'call it again after a few thousand transactions, such as select pg_current_xact_id()';
             end if;
-            continue;
-        end if;
 
-        perform from pgq.subscriber as s where s.sub_queue = v_queue.queue_id for update;
-        -- What is said of a claim now would be lost in what follows.
-        lock table sluice.claim, sluice.outcome in share row exclusive mode;
-        -- The newest claim of each group says which outcomes were read.
-        foreach v_table in array array['sluice.outcome_0', 'sluice.outcome_1']::regclass[]
-        loop
+            events := 0;
+            for v_table in
+                select t.oid::regclass
+                from pg_class as t
+                left join pg_inherits as h on h.inhrelid = t.oid
+                where format('pgq.event_%s', v_queue.queue_id)::regclass in (t.oid, h.inhparent)
+            loop
+                execute format(
+                    'update only %s as e
+                     set ev_txid = coalesce(
+                         (
+                             select b.txid
+                             from unnest($1, $2) as b (txid, snapshot)
+                             where pg_visible_in_snapshot(e.ev_txid, b.snapshot::pg_snapshot)
+                             order by b.txid
+                             limit 1
+                         ),
+                         $3
+                     )
+                     where e.xmin = any ($4)',
+                    v_table
+                )
+                using v_ids, v_snapshots, pg_current_xact_id(), pgq._loaded_by(v_table, 'ev_txid');
+                get diagnostics v_rows = row_count;
+                events := events + v_rows;
+            end loop;
+            execute format('delete from pgq.%I as t where t.tick_id <> all ($1)', format('tick_%s', v_queue.queue_id))
+            using v_ticks;
             execute format(
-                'update only %s as o
-                 set outcome_txid = case
-                     when o.is_mail and not pg_visible_in_snapshot(o.outcome_txid, (sluice._last_claim(o.group_id)).mail_snapshot)
-                         then pg_current_xact_id()
-                     else $1
-                 end
-                 from sluice.share_group as g
-                 where g.queue_id = $2 and o.group_id = g.group_id and o.xmin = any ($3)',
-                v_table
+                'update pgq.%I as t set tick_snapshot = $2[array_position($1, t.tick_snapshot::text)]',
+                format('tick_%s', v_queue.queue_id)
             )
-            using v_first_id::text::xid8, v_queue.queue_id, pgq._loaded_by(v_table, 'outcome_txid');
-        end loop;
-        update sluice.claim as c
-        set mail_snapshot = v_first_snapshot
-        from sluice.share_group as g
-        where g.queue_id = v_queue.queue_id and c.group_id = g.group_id;
-        perform sluice._forget_settled(v_queue.queue_id);
-        -- Without nulls: a consumer without an open batch has no next tick.
-        v_ticks := array(
-            select t.tick_id
-            from (
-                select v_last.tick_id
-                union
-                select unnest(array[s.pos_last_tick, s.pos_next_tick]) from pgq.standing as s where s.sub_queue = v_queue.queue_id
-                union
-                select unnest(array[c.after_tick, c.upto_tick])
-                from sluice.claim as c
-                join sluice.share_group as g on g.group_id = c.group_id
-                where g.queue_id = v_queue.queue_id
-            ) as t
-            where t.tick_id is not null
-        );
-        -- Snapshots of one server are in this order: what has ended for one has ended for all that came after it.
-        select array_agg(b.snapshot order by b.number),
-            array_agg((v_first_id + b.number)::text::xid8 order by b.number),
-            array_agg(format('%1$s:%1$s:', v_first_id + b.number + 1)::pg_snapshot order by b.number)
-        into v_snapshots, v_ids, v_renewed
-        from (
-            select bounds.snapshot,
-                row_number() over (
-                    order by pg_snapshot_xmax(bounds.snapshot::pg_snapshot), pg_snapshot_xmin(bounds.snapshot::pg_snapshot),
-                        (select count(*) from pg_snapshot_xip(bounds.snapshot::pg_snapshot)) desc
-                ) - 1
-            from (
-                select t.tick_snapshot::text from pgq.tick as t where t.tick_queue = v_queue.queue_id and t.tick_id = any (v_ticks)
-                union
-                select unnest(array[s.pos_last_snapshot, s.pos_next_snapshot])::text
-                from pgq.standing as s
-                where s.sub_queue = v_queue.queue_id
-                union
-                select unnest(array[c.after_snapshot, c.upto_snapshot])::text
-                from sluice.claim as c
-                join sluice.share_group as g on g.group_id = c.group_id
-                where g.queue_id = v_queue.queue_id
-            ) as bounds (snapshot)
-            where bounds.snapshot is not null
-        ) as b (snapshot, number);
-        if v_first_id + cardinality(v_snapshots) >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint then
-            raise exception using
-                errcode = 'PQ004',
-                message = format('event log %L has more positions than this server has had transactions', v_queue.queue_name),
-                hint = 'call it again after a few thousand transactions, such as select pg_current_xact_id()';
-        end if;
-
-        events := 0;
-        for v_table in
-            select t.oid::regclass
-            from pg_class as t
-            left join pg_inherits as h on h.inhrelid = t.oid
-            where format('pgq.event_%s', v_queue.queue_id)::regclass in (t.oid, h.inhparent)
-        loop
-            execute format(
-                'update only %s as e
-                 set ev_txid = coalesce(
-                     (
-                         select b.txid
-                         from unnest($1, $2) as b (txid, snapshot)
-                         where pg_visible_in_snapshot(e.ev_txid, b.snapshot::pg_snapshot)
-                         order by b.txid
-                         limit 1
-                     ),
-                     $3
-                 )
-                 where e.xmin = any ($4)',
-                v_table
-            )
-            using v_ids, v_snapshots, pg_current_xact_id(), pgq._loaded_by(v_table, 'ev_txid');
-            get diagnostics v_rows = row_count;
-            events := events + v_rows;
-        end loop;
-        execute format('delete from pgq.%I as t where t.tick_id <> all ($1)', format('tick_%s', v_queue.queue_id))
-        using v_ticks;
-        execute format(
-            'update pgq.%I as t set tick_snapshot = $2[array_position($1, t.tick_snapshot::text)]',
-            format('tick_%s', v_queue.queue_id)
-        )
-        using v_snapshots, v_renewed;
-        for v_subscriber in
-            select s.sub_key, s.sub_ledger from pgq.subscriber as s where s.sub_queue = v_queue.queue_id order by s.sub_key
-        loop
-            v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
-            v_position.pos_last_snapshot := v_renewed[array_position(v_snapshots, v_position.pos_last_snapshot::text)];
-            v_position.pos_next_snapshot := v_renewed[array_position(v_snapshots, v_position.pos_next_snapshot::text)];
-            perform pgq._move(v_subscriber.sub_ledger, v_position);
-        end loop;
-        update sluice.claim as c
-        set after_snapshot = v_renewed[array_position(v_snapshots, c.after_snapshot::text)],
-            upto_snapshot = v_renewed[array_position(v_snapshots, c.upto_snapshot::text)]
-        from sluice.share_group as g
-        where g.queue_id = v_queue.queue_id and c.group_id = g.group_id;
-        update pgq.queue as q
-        set queue_switch_step1 = pg_current_xact_id(),
-            queue_switch_step2 = pg_current_xact_id()
-        where q.queue_id = v_queue.queue_id;
-        perform pgq._mark_origin(v_queue.queue_id);
-        log_name := v_queue.queue_name;
+            using v_snapshots, v_renewed;
+            for v_subscriber in
+                select s.sub_key, s.sub_ledger from pgq.subscriber as s where s.sub_queue = v_queue.queue_id order by s.sub_key
+            loop
+                v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
+                v_position.pos_last_snapshot := v_renewed[array_position(v_snapshots, v_position.pos_last_snapshot::text)];
+                v_position.pos_next_snapshot := v_renewed[array_position(v_snapshots, v_position.pos_next_snapshot::text)];
+                perform pgq._move(v_subscriber.sub_ledger, v_position);
+            end loop;
+            update sluice.claim as c
+            set after_snapshot = v_renewed[array_position(v_snapshots, c.after_snapshot::text)],
+                upto_snapshot = v_renewed[array_position(v_snapshots, c.upto_snapshot::text)]
+            from sluice.share_group as g
+            where g.queue_id = v_queue.queue_id and c.group_id = g.group_id;
+            update pgq.queue as q
+            set queue_switch_step1 = pg_current_xact_id(),
+                queue_switch_step2 = pg_current_xact_id()
+            where q.queue_id = v_queue.queue_id;
+            perform pgq._mark_origin(v_queue.queue_id);
+            perform sluice._note_failure('repair'::text, log_name, null::text, null::text);
+        exception
+            when others then
+                if queue_name is not null then
+                    raise;
+                end if;
+                get stacked diagnostics v_hint = pg_exception_hint;
+                raise warning using
+                    errcode = sqlstate, message = format('event log %s is not repaired: %s', log_name, sqlerrm), hint = v_hint;
+                perform sluice._note_failure('repair'::text, log_name, null::text, format('%s (%s)', sqlerrm, sqlstate));
+                events := null;
+        end;
         return next;
     end loop;
-    perform pgq._adopt_retries();
+
+    -- What all logs share.
+    begin
+        perform pgq._adopt_retries();
+        perform sluice._note_failure('repair retries'::text, null::text, null::text, null::text);
+    exception
+        when others then
+            get stacked diagnostics v_hint = pg_exception_hint;
+            raise warning using
+                errcode = sqlstate, message = format('retried and delayed events are not repaired: %s', sqlerrm), hint = v_hint;
+            perform sluice._note_failure('repair retries'::text, null::text, null::text, format('%s (%s)', sqlerrm, sqlstate));
+            log_name := null;
+            events := null;
+            return next;
+    end;
 end;
 $$;
 
 comment on function sluice.after_restore(text) is
-    'Repair one event log or all after a dump was restored; the logs that needed it, with their restored events.';
+    'Repair one event log or all after a dump was restored; the logs that needed it, with their restored events. Of all, one that fails is skipped: its events are null, and a warning says why.';
 revoke execute on function sluice.after_restore(text) from public;
 grant execute on function sluice.after_restore(text) to pgq_admin, sluice_admin;

@@ -3,13 +3,15 @@
  * step does a bounded part of its work; calls at the same time share it. No rows: there was nothing to do.
  *
  * A step is a function sluice._maintain_…() with the same columns. The partitions come last: they take locks that are held to
- * the end of the transaction.
+ * the end of the transaction. A step that fails is rolled back and returns one row, with done false and the error; the other steps run.
  */
 create or replace function sluice.maintain()
 returns table (task text, queue_name text, done boolean, detail text)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_step text;
 begin
     -- With a snapshot from before its locks it would not see what it drops.
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -19,14 +21,31 @@ begin
             hint = 'call it in a READ COMMITTED transaction, best one of its own';
     end if;
     -- The steps, a line each. What is due comes first.
-    return query select * from sluice._maintain_schedules(10000);
-    return query select * from sluice._maintain_retention(10000);
-    return query select * from sluice._maintain_deduplication(10000);
-    return query select * from sluice._maintain_inbox(10000);
-    return query select * from sluice._maintain_attempts(5000);
-    return query select * from sluice._maintain_limits(10000);
-    return query select * from sluice._maintain_sinks('1 day'::interval, 1000);
-    return query select * from sluice._maintain_partitions();
+    foreach v_step in array array[
+        'sluice._maintain_schedules(10000)',
+        'sluice._maintain_retention(10000)',
+        'sluice._maintain_deduplication(10000)',
+        'sluice._maintain_inbox(10000)',
+        'sluice._maintain_attempts(5000)',
+        'sluice._maintain_limits(10000)',
+        'sluice._maintain_sinks(''1 day''::interval, 1000)',
+        'sluice._maintain_partitions()'
+    ]
+    loop
+        task := substring(v_step, '_maintain_([a-z]+)');
+        -- A step that fails must not stop the others.
+        begin
+            return query execute 'select * from ' || v_step;
+            perform sluice._note_failure(task, null::text, null::text, null::text);
+        exception
+            when others then
+                detail := format('%s (%s)', sqlerrm, sqlstate);
+                perform sluice._note_failure(task, null::text, null::text, detail);
+                queue_name := null;
+                done := false;
+                return next;
+        end;
+    end loop;
 end;
 $$;
 

@@ -25,6 +25,7 @@ declare
     -- A group that is worked on has the some 25 tables, indexes and sequences of its log. Of many, a part at each call, by chance.
     v_works_max constant integer := greatest(sluice._lock_slots() / 4 / 25, 1);
     v_works integer := 0;
+    v_failed integer[]; -- groups that failed at their last attempt
     v_is_many constant boolean := (select count(*) from sluice.share_group as g) > v_works_max;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -37,6 +38,12 @@ begin
     if queue_name is not null then
         perform pgq._require_log(queue_name);
     end if;
+    v_failed := array(
+        select g.group_id
+        from sluice.failure as f
+        join sluice.share_group as g on g.queue_name = f.queue_name and g.group_name = f.group_name
+        where f.task = 'groups'
+    );
     for v_group in
         select g.*
         from sluice.share_group as g
@@ -69,6 +76,9 @@ begin
                 )
             then
                 perform sluice._wake_for_redeliveries(v_group, v_claim);
+                if v_group.group_id = any (v_failed) then
+                    perform sluice._note_failure('groups'::text, log_name, group_name, null::text);
+                end if;
                 continue;
             end if;
             v_works := v_works + 1;
@@ -118,8 +128,12 @@ begin
                 perform sluice._write_claim(v_claim);
             end if;
             perform sluice._wake_for_redeliveries(v_group, v_claim);
+            if v_group.group_id = any (v_failed) then
+                perform sluice._note_failure('groups'::text, log_name, group_name, null::text);
+            end if;
         exception
             when others then
+                perform sluice._note_failure('groups'::text, log_name, group_name, format('%s (%s)', sqlerrm, sqlstate));
                 action := 'failed';
                 reason := format('%s (%s)', sqlerrm, sqlstate);
                 return next;
@@ -131,8 +145,12 @@ begin
     group_name := null;
     begin
         select l.action, l.reason into action, reason from sluice._maintain_ledgers(8388608::bigint) as l;
+        perform sluice._note_failure('sluice._maintain_ledgers'::text, null::text, null::text, null::text);
     exception
         when others then
+            perform sluice._note_failure(
+                'sluice._maintain_ledgers'::text, null::text, null::text, format('%s (%s)', sqlerrm, sqlstate)
+            );
             action := 'failed';
             reason := format('%s (%s)', sqlerrm, sqlstate);
     end;

@@ -39,8 +39,12 @@ begin
         begin
             return query
                 select v_queue.queue_name, r.segment, r.action, r.reason from pgq._rotate(v_queue.queue_id, false) as r;
+            perform sluice._note_failure('rotate'::text, v_queue.queue_name::text, null::text, null::text);
         exception
             when others then
+                perform sluice._note_failure(
+                    'rotate'::text, v_queue.queue_name::text, null::text, format('%s (%s)', sqlerrm, sqlstate)
+                );
                 return query select v_queue.queue_name, null::integer, 'failed', format('%s (%s)', sqlerrm, sqlstate);
         end;
     end loop;
@@ -55,11 +59,22 @@ begin
     loop
         begin
             execute 'select ' || v_step;
+            perform sluice._note_failure(split_part(v_step, '('::text, 1), null::text, null::text, null::text);
         exception
             when others then
+                perform sluice._note_failure(split_part(v_step, '('::text, 1), null::text, null::text, format('%s (%s)', sqlerrm, sqlstate));
                 return query select null::text, null::integer, 'failed', format('%s: %s (%s)', v_step, sqlerrm, sqlstate);
         end;
     end loop;
+    -- Failures of what is gone, or is not attempted any more.
+    delete from sluice.failure as f
+    where f.failed_at < clock_timestamp() - interval '1 day'
+       or f.task in ('tick', 'retry', 'rotate', 'groups', 'repair')
+          and not exists (select from pgq.queue as q where q.queue_name = f.queue_name)
+       or f.task = 'groups'
+          and not exists (
+              select from sluice.share_group as g where g.queue_name = f.queue_name and g.group_name = f.group_name
+          );
     return query
         select m.log_name, null::integer, m.action,
             coalesce('share group ' || m.group_name || coalesce(': ' || m.reason, ''), 'share groups: ' || m.reason, 'share groups')

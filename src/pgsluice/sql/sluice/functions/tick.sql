@@ -112,11 +112,20 @@ begin
             else
                 perform pgq._require_newer_snapshot(v_queue.queue_id);
             end if;
+            perform
+            from sluice.failure as f
+            where f.task = 'tick' and f.queue_name = v_queue.queue_name and f.group_name = '';
+            if found then
+                perform sluice._note_failure('tick'::text, v_queue.queue_name::text, null::text, null::text);
+            end if;
         exception
             when others then
                 get stacked diagnostics v_hint = pg_exception_hint;
                 raise warning using
                     errcode = sqlstate, message = format('event log %s is not ticked: %s', v_queue.queue_name, sqlerrm), hint = v_hint;
+                perform sluice._note_failure(
+                    'tick'::text, v_queue.queue_name::text, null::text, format('%s (%s)', sqlerrm, sqlstate)
+                );
                 continue; -- not settled
         end;
         if v_known[1] is distinct from v_queue.event_seq::text then
