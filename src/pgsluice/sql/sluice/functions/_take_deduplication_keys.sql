@@ -18,65 +18,23 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_sender constant regrole := sluice._caller_id();
-    v_wanted text[];
-    v_committed text[];
+    v_wanted text[] := array(select distinct a.key from unnest(i_keys) as a (key) where a.key is not null);
+    v_left integer := cardinality(v_wanted);
+    v_taken text[];
     v_found record;
 begin
-    -- Twice: a key that is not known here may be committed by another session before it is taken below.
-    v_wanted := array(select distinct a.key from unnest(i_keys) as a (key) where a.key is not null);
-    for v_found in
-        select a.key, k.msg_id, k.sent_by
-        from unnest(v_wanted) as a (key)
-        cross join lateral (
-            select d.msg_id, d.sent_by
-            from sluice.deduplication_key as d
-            where d.key = a.key
-              and d.incarnation = i_incarnation
-              and d.is_unlogged = i_is_unlogged
-              and d.expires_at > i_now
-            limit 1
-        ) as k
+    -- Twice if another session commits a key after it was read and before it is taken.
     loop
-        if v_found.sent_by is distinct from v_sender then
-            perform sluice._require_sender(v_found.sent_by, format('deduplication key %L', v_found.key));
-        end if;
-        known_keys := known_keys || v_found.key;
-        known_ids := known_ids || v_found.msg_id;
-    end loop;
-    if cardinality(known_keys) = cardinality(v_wanted) then
-        return;
-    end if;
-
-    -- On a conflict the row is locked even where it stays as it is: nobody can remove it before it is read below.
-    with taken as (
-        insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, expires_at, sent_by)
-        select i_is_unlogged, i_incarnation, wanted.key, i_expires_at, v_sender
-        from (
-            select asked.key from unnest(v_wanted) as asked (key)
-            except
-            select known.key from unnest(known_keys) as known (key)
-        ) as wanted
-        order by wanted.key collate "C"
-        on conflict (key, incarnation, is_unlogged) do update
-        set msg_id = null, expires_at = excluded.expires_at, sent_by = excluded.sent_by
-        where k.expires_at <= i_now
-        returning k.key
-    )
-    select array_agg(taken.key) into taken_keys from taken;
-
-    if coalesce(cardinality(known_keys), 0) + coalesce(cardinality(taken_keys), 0) < cardinality(v_wanted) then
-        v_committed := array(
-            select asked.key from unnest(v_wanted) as asked (key)
-            except
-            select seen.key from unnest(known_keys || taken_keys) as seen (key)
-        );
         for v_found in
             select a.key, k.msg_id, k.sent_by
-            from unnest(v_committed) as a (key)
+            from unnest(v_wanted) as a (key)
             cross join lateral (
                 select d.msg_id, d.sent_by
                 from sluice.deduplication_key as d
-                where d.key = a.key and d.incarnation = i_incarnation and d.is_unlogged = i_is_unlogged
+                where d.key = a.key
+                  and d.incarnation = i_incarnation
+                  and d.is_unlogged = i_is_unlogged
+                  and d.expires_at > i_now
                 limit 1
             ) as k
         loop
@@ -85,8 +43,30 @@ begin
             end if;
             known_keys := known_keys || v_found.key;
             known_ids := known_ids || v_found.msg_id;
+            v_left := v_left - 1;
         end loop;
-    end if;
+        exit when v_left = 0;
+        if known_keys is not null then
+            v_wanted := array(select unnest(v_wanted) except select unnest(known_keys));
+        end if;
+
+        -- On a conflict the row is locked even where it stays as it is, so it cannot be removed before it is read in the next turn.
+        with taken as (
+            insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, expires_at, sent_by)
+            select i_is_unlogged, i_incarnation, wanted.key, i_expires_at, v_sender
+            from unnest(v_wanted) as wanted (key)
+            order by wanted.key collate "C"
+            on conflict (key, incarnation, is_unlogged) do update
+            set msg_id = null, expires_at = excluded.expires_at, sent_by = excluded.sent_by
+            where k.expires_at <= i_now
+            returning k.key
+        )
+        select array_agg(taken.key) into v_taken from taken;
+        taken_keys := taken_keys || v_taken;
+        v_left := v_left - coalesce(cardinality(v_taken), 0);
+        exit when v_left = 0;
+        v_wanted := array(select unnest(v_wanted) except select unnest(v_taken));
+    end loop;
 end;
 $$;
 
