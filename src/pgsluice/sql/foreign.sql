@@ -31,6 +31,16 @@ older_names as (
       )
       and exists (select from sluice.migration as m where m.version ~ '^legacy/')
 ),
+-- Objects of kinds that no release creates, in all schemas.
+kind (classid, oid, owner, namespace) as (
+    select 'pg_catalog.pg_operator'::regclass, o.oid, o.oprowner, o.oprnamespace from pg_catalog.pg_operator as o
+    union all
+    select 'pg_catalog.pg_opclass'::regclass, o.oid, o.opcowner, o.opcnamespace from pg_catalog.pg_opclass as o
+    union all
+    select 'pg_catalog.pg_collation'::regclass, c.oid, c.collowner, c.collnamespace from pg_catalog.pg_collation as c
+    union all
+    select 'pg_catalog.pg_conversion'::regclass, c.oid, c.conowner, c.connamespace from pg_catalog.pg_conversion as c
+),
 -- The functions of one queue and of one log are named after it.
 object (classid, objid, owner, schema_owner, is_released, is_code, named_pgmq) as (
     select 'pg_catalog.pg_proc'::regclass, p.oid, p.proowner, s.nspowner,
@@ -69,21 +79,9 @@ object (classid, objid, owner, schema_owner, is_released, is_code, named_pgmq) a
     where (c.relkind = 'c' or c.oid is null)
       and not exists (select from pg_catalog.pg_type as e where e.typarray = t.oid)
     union all
-    select 'pg_catalog.pg_operator'::regclass, o.oid, o.oprowner, s.nspowner, true, true, s.nspname = 'pgmq'
-    from pg_catalog.pg_operator as o
-    join ours as s on s.oid = o.oprnamespace
-    union all
-    select 'pg_catalog.pg_opclass'::regclass, o.oid, o.opcowner, s.nspowner, true, true, s.nspname = 'pgmq'
-    from pg_catalog.pg_opclass as o
-    join ours as s on s.oid = o.opcnamespace
-    union all
-    select 'pg_catalog.pg_collation'::regclass, o.oid, o.collowner, s.nspowner, true, true, s.nspname = 'pgmq'
-    from pg_catalog.pg_collation as o
-    join ours as s on s.oid = o.collnamespace
-    union all
-    select 'pg_catalog.pg_conversion'::regclass, o.oid, o.conowner, s.nspowner, true, true, s.nspname = 'pgmq'
-    from pg_catalog.pg_conversion as o
-    join ours as s on s.oid = o.connamespace
+    select k.classid, k.oid, k.owner, s.nspowner, true, true, s.nspname = 'pgmq'
+    from kind as k
+    join ours as s on s.oid = k.namespace
 ),
 finding (what, why, way_out, is_refused) as (
     select
