@@ -12,6 +12,7 @@ from pgsluice.client.calls.logs import rotate_page, tick_page
 from pgsluice.worker.maintenance import Maintenance
 from pgsluice.worker.ticker import Ticker
 from support import rows, value
+from support_failures import delay
 from support_share_groups import create_group
 
 LOGS = 12
@@ -109,6 +110,12 @@ def test_calls_of_a_page_go_on_in_another_session(database, logs):
         assert [tick.queue_name for tick in more] == NAMES[len(ticks) : len(ticks) + len(more)]
         assert more
     assert Runner(logs).run(rotate_page(f">{NAMES[-1]}")) == (">", [])
+
+
+def test_retries_of_many_logs_are_moved_some_logs_at_a_time(logs):
+    delay(logs, *NAMES)
+
+    assert [value(logs, "select pgq.maint_retry_events()") for _ in range(3)] == [10, 2, 0]
 
 
 @pytest.fixture

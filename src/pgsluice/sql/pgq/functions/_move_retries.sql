@@ -21,6 +21,10 @@ declare
     v_last pgq.retry_pass;
     v_pass pgq.retry_pass;
     v_other oid;
+    -- A log is locked with its table, an index and its sequence.
+    v_logs_max constant integer := greatest(sluice._lock_slots() / 4 / 5, 2);
+    v_events_max integer;
+    v_queue_ids integer[];
     v_queue_id integer;
     v_log record;
     v_name text;
@@ -54,25 +58,29 @@ begin
     v_pass.pass_id := v_last.pass_id + 1;
     -- What this transaction writes after the pass is the next one's.
     v_pass.pass_snapshot := pgq._others_snapshot();
-    -- Up to now, but not past i_events_max of them.
     v_other := format('pgq.retry_entry_%s', 1 - v_last.pass_table)::regclass;
-    select e.ev_retry_after, e.entry_id
-    into v_pass.pass_time, v_pass.pass_entry
-    from pgq.retry_entry as e
-    where (e.ev_retry_after, e.entry_id) > (v_last.pass_time, v_last.pass_entry)
-      and e.ev_retry_after <= v_now
-      and (e.tableoid <> v_other or (e.ev_retry_after, e.entry_id) > (v_last.copied_time, v_last.copied_entry))
-      and exists (select from pgq.queue as q where q.queue_id = e.ev_queue offset 0)
-    order by e.ev_retry_after, e.entry_id
-    offset i_events_max - 1
-    limit 1;
-    if not found then
-        v_pass.pass_time := greatest(v_last.pass_time, v_now);
-        v_pass.pass_entry := 9223372036854775807; -- all of that time
-    end if;
+    -- Up to now, but not past i_events_max of them; if these are of too many logs, not past as many events as logs may be locked.
+    foreach v_events_max in array array[i_events_max, least(i_events_max, v_logs_max)]
+    loop
+        select e.ev_retry_after, e.entry_id
+        into v_pass.pass_time, v_pass.pass_entry
+        from pgq.retry_entry as e
+        where (e.ev_retry_after, e.entry_id) > (v_last.pass_time, v_last.pass_entry)
+          and e.ev_retry_after <= v_now
+          and (e.tableoid <> v_other or (e.ev_retry_after, e.entry_id) > (v_last.copied_time, v_last.copied_entry))
+          and exists (select from pgq.queue as q where q.queue_id = e.ev_queue offset 0)
+        order by e.ev_retry_after, e.entry_id
+        offset v_events_max - 1
+        limit 1;
+        if not found then
+            v_pass.pass_time := greatest(v_last.pass_time, v_now);
+            v_pass.pass_entry := 9223372036854775807; -- all of that time
+        end if;
+        v_queue_ids := array(select distinct due.ev_queue from pgq._due_retries(v_last, v_pass) as due order by due.ev_queue);
+        exit when cardinality(v_queue_ids) <= v_logs_max;
+    end loop;
 
-    for v_queue_id in
-        select distinct due.ev_queue from pgq._due_retries(v_last, v_pass) as due order by due.ev_queue
+    foreach v_queue_id in array v_queue_ids
     loop
         -- A log that fails must not stop the others.
         begin

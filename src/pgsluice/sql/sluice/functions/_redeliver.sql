@@ -1,6 +1,10 @@
 -- A retry counts as an attempt, a release as nothing at all. A lapse counts as an attempt when the consumer was heard of after the claim. When it
 -- was not, the claim may never have reached it, and a lost reply is no fault of the event: then it is a delivery only. A lapse that counts is
 -- said in front of the error, for sluice.lapsed_events.
+--
+-- So max_attempts = 1 does not mean one delivery: an expired lease without a renewal or outcome redelivers the event up to max_deliveries (three
+-- times max_attempts unless set). The size of the event makes no difference: one that the dead-letter log does not take is dead-lettered
+-- into sluice.dead_event, in the same transaction (sluice._bury).
 create or replace function sluice._redeliver(i_group sluice.share_group, i_now sluice.claim, i_outcome sluice.outcome)
 returns void
 language plpgsql
