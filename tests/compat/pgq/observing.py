@@ -1,6 +1,6 @@
 """Everything that can be seen of a statement at PgQ and at ours, so that the two can be compared.
 
-Moments are compared to ten seconds, relative to now. Transaction ids and snapshots are not compared, nor are the
+Moments and ages may differ by as much as both sessions have taken so far, however busy the machine is. Transaction ids and snapshots are not compared, nor are the
 texts in detail and hint, which PgQ does not have.
 """
 
@@ -52,26 +52,50 @@ STATE = {
 }
 
 
-class RelativeLoader(TextLoader):
-    """A timestamp as its distance from now, to ten seconds; infinities and the distant past as they are."""
+class Near:
+    """A moment or an age, in seconds; equal to another if they differ by no more than the time since `since`.
 
-    def load(self, data: bytes) -> str:
-        text = super().load(data)
-        assert isinstance(text, str)
-        try:
-            distance_s = (datetime.fromisoformat(text) - datetime.now(UTC)).total_seconds()
-        except ValueError:
-            return text
-        return text if distance_s < -DISTANT_S else f"now {round(distance_s / 10) * 10:+d} s"
+    Both sessions run a statement within that time, so what they store or return differs by less.
+    """
+
+    def __init__(self, at_s: float, since: datetime) -> None:
+        self.at_s = at_s
+        self.since = since
+        self.read_at = datetime.now(UTC)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Near):
+            return NotImplemented
+        passed = max(self.read_at, other.read_at) - min(self.since, other.since)
+        return abs(self.at_s - other.at_s) <= passed.total_seconds()
+
+    def __hash__(self) -> int:
+        raise TypeError("moments that are near each other have no common hash")
+
+    def __repr__(self) -> str:
+        return f"{self.at_s:.0f} s"
 
 
-def prepare(connection: psycopg.Connection) -> None:
-    connection.adapters.register_loader("timestamptz", RelativeLoader)
+def prepare(connection: psycopg.Connection, since: datetime) -> None:
+    """Let a session return moments that are compared by the time since `since`; infinities and the distant past stay text."""
+
+    class NearLoader(TextLoader):
+        def load(self, data: bytes) -> Any:
+            text = super().load(data)
+            assert isinstance(text, str)
+            try:
+                at = datetime.fromisoformat(text)
+            except ValueError:
+                return text
+            is_distant = (at - since).total_seconds() < -DISTANT_S
+            return text if is_distant else Near(at.timestamp(), since)
+
+    connection.adapters.register_loader("timestamptz", NearLoader)
     connection.execute("set client_min_messages = notice")
     connection.execute("set timezone = 'UTC'")
 
 
-def outcome(connection: psycopg.Connection, statement: str) -> dict[str, Any]:
+def outcome(connection: psycopg.Connection, statement: str, since: datetime) -> dict[str, Any]:
     """What a caller sees: columns with their types, rows, notices, or the error's text."""
     notices: list[tuple[str | None, str | None]] = []
 
@@ -94,22 +118,24 @@ def outcome(connection: psycopg.Connection, statement: str) -> dict[str, Any]:
     names = [column.name for column in description]
     return {
         "columns": [(column.name, column.type_display) for column in description],
-        "rows": [comparable(names, row) for row in rows],
+        "rows": [comparable(names, row, since) for row in rows],
         "notices": notices,
     }
 
 
-def comparable(names: list[str], row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(map(comparable_value, names, row))
+def comparable(names: list[str], row: tuple[Any, ...], since: datetime) -> tuple[Any, ...]:
+    return tuple(
+        comparable_value(name, value, since) for name, value in zip(names, row, strict=True)
+    )
 
 
-def comparable_value(name: str, value: Any) -> Any:
+def comparable_value(name: str, value: Any, since: datetime) -> Any:
     if value is None:
         return None
     if name in TRANSACTION_IDS:
         return "a transaction id" if isinstance(value, int) and value > 0 else value
     if name in AGES:
-        return f"{round(value.total_seconds() / 10) * 10} s"
+        return Near(value.total_seconds(), since)
     if name == "ev_per_sec":
         return "a rate" if value > 0 else value
     return value

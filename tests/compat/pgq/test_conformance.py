@@ -5,6 +5,8 @@ What differs on purpose is marked in the cases by a line of "Differences from Pg
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import psycopg
 import pytest
 
@@ -19,12 +21,13 @@ def test_ours_answers_as_pgq_does(both, name):
     ours, peer = both
     wrong = []
     standing: dict[str, str] = {}
+    since = datetime.now(UTC)
     for connection in both:
-        prepare(connection)
+        prepare(connection, since)
 
     for step in SCENARIOS[name]:
         statement = statement_of(step)
-        mine, theirs = outcome(ours, statement), outcome(peer, statement)
+        mine, theirs = outcome(ours, statement, since), outcome(peer, statement, since)
         seen = list(unlike(mine, theirs).values())
         # What a statement before has left behind is told of that statement only.
         left = unlike(state(ours), state(peer))
