@@ -170,3 +170,18 @@ def test_log_that_fails_stops_no_waking_of_groups_of_another(
 
     assert value(connection, "select sluice.wake_groups()") == 2
     assert value(connection, woken) != before
+
+
+def test_queue_that_fails_stops_no_waking_of_listeners_of_another(
+    connection: psycopg.Connection, warnings: list[str]
+) -> None:
+    connection.execute("select pgmq.create('broken')")
+    connection.execute("select pgmq.send('orders', '{}'::jsonb)")
+    connection.execute("alter table pgmq.q_broken rename column enqueued_at to away")
+    look = (
+        "select queue_name, first_ready from sluice.notifier_look("
+        "array['broken', 'orders'], '{}'::bigint[], '{}'::timestamptz[])"
+    )
+
+    assert rows(connection, look) == [("orders", 1)]
+    assert [w.split(":")[0] for w in warnings] == ["listeners of queue broken are not woken"]

@@ -6,7 +6,7 @@
  * is then behind all of them; so the caller can say where to begin, and is told how long it took. Then no time is looked
  * for that is yet to come either: those before it are the claims of now, and their dead entries as many.
  *
- * A queue that is locked by DDL, or gone, is left out: the others must not wait for it.
+ * A queue that is locked by DDL, or gone, is left out: the others must not wait for it. One that fails is left out with a warning.
  *
  * Calls: pgmq.format_table_name. Reads: the queues' tables.
  */
@@ -111,6 +111,11 @@ begin
             when sqlstate 'RL000' then
                 null;
             when undefined_table or lock_not_available then
+                continue;
+            -- Such as a table changed by hand, or a missing privilege. It must not stop the other queues.
+            when others then
+                raise warning using
+                    errcode = sqlstate, message = format('listeners of queue %s are not woken: %s', queue_name, sqlerrm);
                 continue;
         end;
         cost := clock_timestamp() - v_now;
