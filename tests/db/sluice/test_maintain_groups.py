@@ -93,7 +93,7 @@ def test_what_was_said_is_read_and_what_has_ended_comes_again(connection, group)
 @pytest.mark.parametrize("is_renewed_again", [False, True])
 def test_a_renewed_lease_that_expires_ends_without_a_claim(connection, group, is_renewed_again):
     released, held = claim(connection, 1), claim(connection, 1, lease="1 minute")
-    # Due before the renewed lease ends, and only a claim takes it.
+    # Due before the renewed lease ends, and only a claim takes it: sluice._check_renewed_leases passes over it.
     connection.execute("select sluice.acknowledge('changes', 'mail', %s, 'release')", [released])
     connection.execute("select sluice.renew('changes', 'mail', %s, '1 hour')", [held])
     assert ("changes", "mail", "mail read", None) in maintain(connection)
