@@ -187,6 +187,8 @@ def test_the_statements_for_pg_cron_do_the_work(database_18, log):
     log.insert_event("changes", "t", "x")
     with database_18.connect() as connection:
         name_extra(connection)
+        # A function that fails stops no other.
+        connection.execute("update pgq.queue set queue_extra_maint = '{missing, note}'")
         # What pg_cron does with them, once each.
         connection.execute("create schema cron")
         connection.execute("create table cron.job (name text, schedule text, command text)")

@@ -5,4 +5,4 @@ select cron.schedule('pgsluice retry', '5 seconds', 'select pgq.maint_retry_even
 select cron.schedule('pgsluice notify', '1 second', 'select sluice.notify_ready()');
 select cron.schedule('pgsluice rotate', '30 seconds', 'do $rotate$ begin perform set_config(''sluice.rotate_after'', ''>'', false); loop perform sluice.rotate(); commit; exit when current_setting(''sluice.rotate_after'') = ''>''; end loop; end $rotate$');
 select cron.schedule('pgsluice maintain', '30 seconds', 'select * from sluice.maintain()');
-select cron.schedule('pgsluice extra', '30 seconds', 'select e.queue_name, e.function_name, sluice.run_extra_maint(e.queue_name, e.function_name) from sluice.list_extra_maint() as e');
+select cron.schedule('pgsluice extra', '30 seconds', 'do $extra$ declare e record; begin for e in select l.queue_name, l.function_name from sluice.list_extra_maint() as l loop begin perform sluice.run_extra_maint(e.queue_name, e.function_name); exception when others then raise warning ''function % of event log % failed: %'', e.function_name, e.queue_name, sqlerrm; end; end loop; end $extra$');
