@@ -6,6 +6,7 @@ So thousands of queues and logs take several transactions, which needs a connect
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -18,27 +19,43 @@ from pgsluice.schema_texts import fetch, pinned, read, run, translated
 _OUTDATED_MAX = 20
 
 
-def bring(connection: psycopg.Connection[Any]) -> int:
-    """Bring queues and logs to this release until a quarter of the table of locks is used; return how many remain."""
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a transaction left to the next ones.
+
+    Attributes:
+        bring_from: The queue or log at which `bring` continues; empty when it is done.
+        is_owned: True if tables of queues may still belong to other roles.
+    """
+
+    bring_from: str
+    is_owned: bool
+
+
+def bring(connection: psycopg.Connection[Any], bring_from: str = "") -> Left:
+    """Bring queues and logs to this release until a quarter of the table of locks is used."""
+    connection.execute(read("bring_from.sql"), (bring_from,))
     run(connection, read("readers.sql"))
-    [(left,)] = fetch(connection, read("left.sql"))
-    return int(left)
+    return Left(*fetch(connection, read("left.sql"))[0])
 
 
-def finish(connection: psycopg.Connection[Any], left: int) -> None:
+def finish(connection: psycopg.Connection[Any], left: Left) -> None:
     """Bring the queues and logs that an installation left to this release, a part in each transaction.
 
     In a transaction of the caller's, raise a notice about them instead.
     """
-    if left and not is_idle(connection):
-        run(connection, read("unfinished.sql").replace(":left", str(left)))
+    if (left.bring_from or left.is_owned) and not is_idle(connection):
+        run(connection, read("unfinished.sql"))
         return
-    while left:
+    while left.bring_from or left.is_owned:
         with translated(), pinned(connection):
             run(connection, read("lock.sql"))
             run(connection, read("begin.sql"))
-            run(connection, read("hand_over.sql"))
-            left = bring(connection)
+            if left.is_owned:
+                run(connection, read("hand_over.sql"))
+            if left.bring_from:
+                bring(connection, left.bring_from)
+            left = Left(*fetch(connection, read("left.sql"))[0])
             run(connection, read("end.sql"))
 
 

@@ -204,6 +204,24 @@ def test_notifier_looks_at_all_queues_in_bounded_locks(many):
     assert locks < 60
 
 
+def test_waiting_consumers_of_all_logs_are_woken_in_bounded_locks(many):
+    for n in range(1, LOGS + 1):
+        many.execute("select sluice.create_group(%s, 'group')", (f"log {n}",))
+        many.execute("select pgq.insert_event(%s, 'type', 'data')", (f"log {n}",))
+    sweep(many, "sluice.tick", "tick")
+    for n in range(1, LOGS + 1):
+        many.execute("select pgq.insert_event(%s, 'type', 'data')", (f"log {n}",))
+
+    woken = f"select n, current_setting('sluice.woken_' || n) from generate_series(1, {LOGS}) as n"
+    before = set(rows(many, woken))
+
+    for _ in range(LOGS):
+        _, locks = most_locks(many, "select sluice.wake_groups()")
+        assert locks < 200  # of them 80 on sequences, which a rollback does not release
+
+    assert before & set(rows(many, woken)) == set()
+
+
 def test_maintenance_looks_at_all_archives_in_bounded_locks(many):
     many.execute(
         "insert into sluice.retention (queue_name, archive_retention) select queue_name, '1 day' from pgmq.meta"
@@ -235,6 +253,9 @@ def test_five_thousand_queues_and_logs_on_default_settings(servers_folder):
         with psycopg.connect(server.url(), autocommit=True) as session:
             timed("install", lambda: schema.install(session))
             timed("create 5,000 logs and 5,000 queues", lambda: create(server.url(), 5_000, 5_000))
+            for n in range(1, 5_001):
+                session.execute("select pgq.register_consumer(%s, 'consumer')", (f"log {n}",))
+                session.execute("select sluice.create_group(%s, 'group')", (f"log {n}",))
             run_everything(session)
     finally:
         server.stop("immediate")
@@ -247,7 +268,9 @@ def run_everything(session):
     make_outdated(session)
     timed("upgrade all", lambda: schema.upgrade(session))
     assert timed("verify", lambda: schema.verify(session)) == ()
+    assert timed("problems", lambda: schema.problems(session)) == ()
     for name, setting in (
+        ("sluice.tick", "tick"),
         ("sluice.tick", "tick"),
         ("pgq.ticker", "ticker"),
         ("sluice.rotate", "rotate"),
@@ -257,8 +280,12 @@ def run_everything(session):
     for query in (
         "select * from pgmq.metrics_all()",
         "select * from pgq.get_queue_info()",
+        "select * from pgq.get_consumer_info()",
+        "select * from sluice.list_consumers()",
+        "select * from sluice.list_groups()",
         "select * from sluice.maintain()",
         "select * from sluice.maintain_groups()",
+        "select sluice.wake_groups()",
         "select sluice.notify_ready()",
     ):
         timed(query, lambda q=query: rows(session, q))

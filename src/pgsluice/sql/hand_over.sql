@@ -3,8 +3,7 @@
 -- row security would then hold for who owned them, or where pg_partman works with that role's rights: verify lists those.
 --
 -- Each is locked with its indexes, so one transaction hands over a bounded number of them, in random order: those that cannot be handed
--- over must not keep the others from it. The setting sluice.left_owned then holds how many remain, if any was handed over;
--- the next installation continues with them.
+-- over must not keep the others from it. The setting sluice.left_owned then holds whether more may remain; the next transaction continues with them.
 --
 -- Nothing is called that could leave this role: the list is made first, and then only DDL runs.
 do $$
@@ -20,36 +19,40 @@ begin
     select array_agg(t.name), array_agg(t.owner)
     into v_names, v_owners
     from (
-        select format('pgmq.%I', part.relname) as name, pg_get_userbyid(part.relowner) as owner
-        from pgmq.meta as m
-        cross join (values ('q'), ('a')) as k (kind)
-        join pg_class as c
-            on c.relnamespace = 'pgmq'::regnamespace
-            and c.relname = lower(k.kind || '_' || m.queue_name)::name
-            and c.relkind in ('r', 'p')
-        cross join lateral (
-            select t.relid::oid from pg_partition_tree(c.oid::regclass) as t where c.relkind = 'p' union select c.oid
-        ) as tree (relid)
-        join pg_class as part on part.oid = tree.relid
-        join pg_roles as r on r.oid = part.relowner
-        where part.relowner <> v_owner::regrole
-          -- By the owner first: this is slow, and few tables belong to others.
-          and case when part.relowner <> v_owner::regrole then pgmq._foreign_code(c.oid::regclass) is null end
-          and (
-            r.rolsuper
-            or not part.relrowsecurity
-                and not exists (select from pg_policy as p where p.polrelid = part.oid)
-                and (
-                    c.relkind = 'r'
-                    or exists (select from sluice.partitioned_table as p where p.table_name = c.relname)
-                )
-          )
-        order by random()
+        select t.name, t.owner
+        from (
+            select c.oid, format('pgmq.%I', part.relname) as name, pg_get_userbyid(part.relowner) as owner
+            from pgmq.meta as m
+            cross join (values ('q'), ('a')) as k (kind)
+            join pg_class as c
+                on c.relnamespace = 'pgmq'::regnamespace
+                and c.relname = lower(k.kind || '_' || m.queue_name)::name
+                and c.relkind in ('r', 'p')
+            cross join lateral (
+                select t.relid::oid from pg_partition_tree(c.oid::regclass) as t where c.relkind = 'p' union select c.oid
+            ) as tree (relid)
+            join pg_class as part on part.oid = tree.relid
+            join pg_roles as r on r.oid = part.relowner
+            where part.relowner <> v_owner::regrole
+              and (
+                r.rolsuper
+                or not part.relrowsecurity
+                    and not exists (select from pg_policy as p where p.polrelid = part.oid)
+                    and (
+                        c.relkind = 'r'
+                        or exists (select from sluice.partitioned_table as p where p.table_name = c.relname)
+                    )
+              )
+            order by random()
+            offset 0 -- before what is slow
+        ) as t
+        where pgmq._foreign_code(t.oid::regclass) is null
+        limit v_tables_max
     ) as t;
 
     perform set_config('role', current_setting('sluice.role_before'), true);
     perform set_config('lock_timeout', '2s', true);
-    for i in 1 .. least(coalesce(cardinality(v_names), 0), v_tables_max)
+    for i in 1 .. coalesce(cardinality(v_names), 0)
     loop
         begin
             execute format('alter table %s owner to %I', v_names[i], v_owner);
@@ -68,9 +71,6 @@ begin
     end loop;
     perform set_config('lock_timeout', v_lock_timeout_before, true);
     perform set_config('role', v_owner::text, true);
-    perform set_config(
-        'sluice.left_owned',
-        case when v_handed_over > 0 then greatest(cardinality(v_names) - v_tables_max, 0) else 0 end::text, true
-    );
+    perform set_config('sluice.left_owned', (v_handed_over > 0 and cardinality(v_names) = v_tables_max)::text, true);
 end;
 $$;

@@ -1,8 +1,8 @@
 /*
  * Every queue's and log's own functions, rights and storage settings, as this release has them. The catalog is compared first: what is as
  * it should be is neither changed nor locked. Replacing a function takes no lock, but ALTER TABLE, GRANT and COMMENT do, so this stops
- * at a quarter of the server's table of locks. The setting sluice.left_outdated then holds how many queues, tables of queues and logs remain; the next
- * installation continues with them, and until then they work as before.
+ * at a quarter of the server's table of locks. The setting sluice.bring_from then holds where the next transaction continues: thousands are
+ * compared a page at a time, and not again by each of these transactions. Until then the others work as before.
  *
  * Runs as the owner of the schemas, who then owns what it creates.
  *
@@ -16,10 +16,11 @@ declare
     v_look_every constant integer := greatest(1, least(20, v_slots / 100));
     v_locks bigint := (select count(*) from pg_catalog.pg_locks as l where l.pid = pg_catalog.pg_backend_pid());
     v_locks_max constant bigint := v_locks + v_slots / 4;
+    v_page_max constant integer := 100;
+    v_from constant text := coalesce(pg_catalog.current_setting('sluice.bring_from', true), '');
+    v_page record;
     v_outdated record;
-    v_changed integer := 0;
-    v_failed integer := 0;
-    v_left integer := 0;
+    v_done integer := 0;
 begin
     for v_outdated in select m.queue_name::text from pgmq.meta as m where m.queue_name ~ '\$|;|--|'''
     loop
@@ -29,35 +30,55 @@ begin
             ),
             hint = 'delete its row from pgmq.meta';
     end loop;
-    for v_outdated in select * from sluice._outdated()
+    perform pg_catalog.set_config('sluice.bring_from', '', true);
+    <<pages>>
+    for v_page in
+        select min(o.key) as first_key,
+            coalesce(array_agg(o.queue_name) filter (where o.queue_name is not null), '{}') as queue_names,
+            coalesce(array_agg(o.queue_id) filter (where o.queue_id is not null), '{}') as queue_ids
+        from (
+            select o.*, row_number() over (order by o.key) as position
+            from (
+                select 'queue ' || m.queue_name::text collate "C" as key, m.queue_name::text, null::integer as queue_id
+                from pgmq.meta as m
+                where m.queue_name !~ '\$|;|--|'''
+                union all
+                select pg_catalog.format('tables of log %s', pg_catalog.lpad(q.queue_id::text, 10, '0')), null, q.queue_id
+                from pgq.queue as q
+            ) as o
+            where o.key >= v_from
+        ) as o
+        group by (o.position - 1) / v_page_max
+        order by 1
     loop
-        if v_locks > v_locks_max then
-            v_left := v_left + 1;
-            continue;
-        end if;
-        begin
-            if v_outdated.queue_id is not null then
-                -- A rotation changes the same rows of pg_class by TRUNCATE: see pgq._grant_queue.
-                perform from pgq.queue as q where q.queue_id = v_outdated.queue_id for no key update;
+        for v_outdated in select * from sluice._outdated(v_page.queue_names, v_page.queue_ids)
+        loop
+            if v_locks > v_locks_max then
+                perform pg_catalog.set_config('sluice.bring_from', v_page.first_key, true);
+                exit pages;
             end if;
-            if not pg_catalog.pg_has_role(v_outdated.owner, 'usage') then
-                perform pg_catalog.set_config('role', v_outdated.owner::text, true);
+            begin
+                if v_outdated.queue_id is not null then
+                    -- A rotation changes the same rows of pg_class by TRUNCATE: see pgq._grant_queue.
+                    perform from pgq.queue as q where q.queue_id = v_outdated.queue_id for no key update;
+                end if;
+                if not pg_catalog.pg_has_role(v_outdated.owner, 'usage') then
+                    perform pg_catalog.set_config('role', v_outdated.owner::text, true);
+                end if;
+                execute v_outdated.statement;
+                perform pg_catalog.set_config('role', v_role, true);
+            exception
+                when out_of_memory then
+                    raise; -- of the table of locks, too
+                when others then
+                    raise warning '% of % are not brought to this release: %', v_outdated.what, v_outdated.name, sqlerrm
+                        using errcode = sqlstate, detail = pg_catalog.format('It belongs to %s.', v_outdated.owner);
+            end;
+            v_done := v_done + 1;
+            if v_done % v_look_every = 0 then
+                v_locks := (select count(*) from pg_catalog.pg_locks as l where l.pid = pg_catalog.pg_backend_pid());
             end if;
-            execute v_outdated.statement;
-            perform pg_catalog.set_config('role', v_role, true);
-            v_changed := v_changed + 1;
-        exception
-            when out_of_memory then
-                raise; -- of the table of locks, too
-            when others then
-                v_failed := v_failed + 1;
-                raise warning '% of % are not brought to this release: %', v_outdated.what, v_outdated.name, sqlerrm
-                    using errcode = sqlstate, detail = pg_catalog.format('It belongs to %s.', v_outdated.owner);
-        end;
-        if (v_changed + v_failed) % v_look_every = 0 then
-            v_locks := (select count(*) from pg_catalog.pg_locks as l where l.pid = pg_catalog.pg_backend_pid());
-        end if;
+        end loop;
     end loop;
-    perform pg_catalog.set_config('sluice.left_outdated', v_left::text, true);
 end;
 $$;

@@ -1,11 +1,11 @@
 /*
  * What readers.sql brings to this release: one row per queue's reader, table of a queue or archive, and event log that differs, with the
  * statements that correct it and the owner as whom to run them: that of the schemas, or that of a queue's table that could not be handed
- * over. Reads the catalog and locks none of these tables.
+ * over. Of all queues and logs, or of these. Reads the catalog and locks none of these tables.
  *
  * Calls: pgmq._outdated_readers, pgmq._outdated_storage, pgq._outdated_functions, pgq._outdated_grants, pgq._outdated_storage.
  */
-create or replace function sluice._outdated()
+create or replace function sluice._outdated(queue_names text[] default null, queue_ids integer[] default null)
 returns table (what text, name text, owner name, queue_id integer, statement text)
 language plpgsql
 stable
@@ -13,10 +13,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_owner constant name := (select pg_get_userbyid(n.nspowner) from pg_namespace as n where n.nspname = 'sluice');
-    v_logs constant integer[] := array(select q.queue_id from pgq.queue as q order by q.queue_id);
+    v_logs constant integer[] := coalesce(queue_ids, array(select q.queue_id from pgq.queue as q order by q.queue_id));
     -- A name that pgmq.format_table_name refuses was written by hand.
-    v_names constant text[] := array(
-        select m.queue_name::text from pgmq.meta as m where m.queue_name !~ '\$|;|--|''' order by m.queue_name
+    v_names constant text[] := coalesce(
+        queue_names,
+        array(select m.queue_name::text from pgmq.meta as m where m.queue_name !~ '\$|;|--|''' order by m.queue_name)
     );
     v_tables oid[];
 begin
@@ -54,7 +55,7 @@ begin
 end;
 $$;
 
-comment on function sluice._outdated() is
+comment on function sluice._outdated(text[], integer[]) is
     'The queues, tables of queues and event logs that are not as in this release, with the statements that correct them.';
-revoke execute on function sluice._outdated() from public;
-grant execute on function sluice._outdated() to sluice_admin;
+revoke execute on function sluice._outdated(text[], integer[]) from public;
+grant execute on function sluice._outdated(text[], integer[]) to sluice_admin;

@@ -15,27 +15,42 @@ declare
     v_woken text[]; -- this session's last tick, and a snapshot: what it sees has woken already
     v_is_new boolean;
     v_logs integer := 0;
+    -- A transaction could not hold the locks of thousands of logs. It keeps those of the two sequences of each of these logs,
+    v_logs_max constant integer := greatest(sluice._lock_slots() / 8, 2);
+    -- and of the tables of these. After them, a log without new events is read in a subtransaction that is rolled back, which releases
+    -- the locks on tables. What is left is for the next call, so the logs come in random order.
+    v_kept_max constant integer := greatest(sluice._lock_slots() / 8 / 25, 1);
+    v_is_many constant boolean := (select count(distinct g.queue_id) from sluice.share_group as g) > v_kept_max;
+    v_woken_logs integer := 0;
 begin
     for v_queue_id in
         select q.queue_id
         from pgq.queue as q
         where exists (select from sluice.share_group as g where g.queue_id = q.queue_id)
+        order by case when v_is_many then random() end
     loop
+        exit when v_woken_logs = v_kept_max or v_logs = v_logs_max;
         -- One log that fails must not stop the others. sluice.tick looks at the same tables, and names it.
         begin
+            v_is_new := false;
             v_setting := format('sluice.woken_%s', v_queue_id);
             v_woken := string_to_array(nullif(current_setting(v_setting, true), ''), ' ');
             continue when v_woken is null;
             v_logs := v_logs + 1;
-            continue when current_setting(format('sluice.settled_%s', v_queue_id), true)
-                = pg_sequence_last_value(format('pgq.event_%s_id_seq', v_queue_id)::regclass)::text;
-            continue when v_woken[1]::bigint <> pg_sequence_last_value(format('pgq.event_%s_tick_seq', v_queue_id)::regclass);
-            execute format('select pgq.%I($1, pg_current_snapshot())', format('event_%s_any', v_queue_id))
-            using v_woken[2]::pg_snapshot
-            into v_is_new;
+            if current_setting(format('sluice.settled_%s', v_queue_id), true)
+                    is distinct from pg_sequence_last_value(format('pgq.event_%s_id_seq', v_queue_id)::regclass)::text
+                and v_woken[1]::bigint = pg_sequence_last_value(format('pgq.event_%s_tick_seq', v_queue_id)::regclass)
+            then
+                execute format('select pgq.%I($1, pg_current_snapshot())', format('event_%s_any', v_queue_id))
+                using v_woken[2]::pg_snapshot
+                into v_is_new;
+            end if;
             if v_is_new then
                 perform pgq._notify_tick(v_queue_id, null::bigint);
                 perform set_config(v_setting, format('%s %s', v_woken[1], pg_current_snapshot()), false);
+                v_woken_logs := v_woken_logs + 1;
+            elsif v_logs > v_kept_max then
+                raise sqlstate 'RL000';
             end if;
         exception
             when others then
@@ -47,6 +62,6 @@ end;
 $$;
 
 comment on function sluice.wake_groups() is
-    'Wake who waits for a claim on a log in which something is new; returns how many logs with share groups this session ticks.';
+    'Wake who waits for a claim on a log in which something is new; returns how many logs with share groups this session ticks, of thousands a part.';
 revoke execute on function sluice.wake_groups() from public;
 grant execute on function sluice.wake_groups() to pgq_admin, sluice_admin;
