@@ -20,6 +20,7 @@ from support_replication import (
     make_everything,
     tables_without_identity,
 )
+from support_share_groups import let_pass
 
 SLOT = "reader"
 # Functions with an update or a delete that the calls below do not reach, and why.
@@ -408,6 +409,15 @@ def use_groups(connection: psycopg.Connection) -> None:
         call(connection, f"sluice.redrive_events_matching('changes', '{group}')")
         call(connection, f"sluice.purge_dead_events('changes', '{group}', '0')")
         call(connection, f"sluice.unpark_key('changes', '{group}', 'account')")
+    connection.execute("select pgq.insert_event('changes', 'opened', 'renewed')")
+    renewed = value(
+        connection,
+        "select min(claim_id) from sluice.claim('changes', 'mail', 1000, '1 minute')",
+    )
+    connection.execute("select sluice.renew('changes', 'mail', %s, '1 hour')", [renewed])
+    for time in ("2 minutes", "1 hour"):
+        let_pass(connection, time)
+        call(connection, "sluice.maintain_groups()")
 
 
 def maintain(connection: psycopg.Connection) -> None:
