@@ -38,7 +38,7 @@ def run(plan, folders):
     everything = Run(plan, *folders)
     found = everything.run()
     print(f"PGSLUICE_TEST_SEED={plan.seed}\n{everything.durations}\n{found['figures']}")
-    assert found["violations"] == []
+    assert not found["violations"], "\n".join(found["violations"])
     return found["figures"]
 
 
