@@ -10,21 +10,6 @@ MOVE = "select pgq.maint_retry_events()"
 FAILURES = "select task, queue_name, group_name, error from sluice.list_failures()"
 
 
-def make_logs(connection: psycopg.Connection) -> psycopg.Connection:
-    """Create the logs `broken` (1) and `events` (2), each with a consumer."""
-    for name in ("broken", "events"):
-        connection.execute("select pgq.create_queue(%s)", (name,))
-        connection.execute("select pgq.register_consumer(%s, 'c')", (name,))
-    return connection
-
-
-def collect_warnings(connection: psycopg.Connection) -> list[str]:
-    """Return a list to which the messages of later warnings are added."""
-    found: list[str] = []
-    connection.add_notice_handler(lambda d: found.append(d.message_primary or ""))
-    return found
-
-
 def delay(connection: psycopg.Connection, *names: str, count: int = 1) -> None:
     """Insert delayed events that are due when this returns."""
     for name in names:

@@ -21,7 +21,7 @@ _OUTDATED_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a transaction left to the next ones.
+    """Work that a transaction leaves to the next ones.
 
     Attributes:
         bring_from: The queue or log at which `bring` continues; empty when it is done.

@@ -11,26 +11,14 @@ from support_failures import (
     FAILURES,
     MOVE,
     add_trigger,
-    collect_warnings,
     data_of,
     delay,
-    make_logs,
 )
 
 
 @pytest.fixture
 def database(database_18: Database) -> Database:
     return database_18
-
-
-@pytest.fixture
-def logs(connection: psycopg.Connection) -> psycopg.Connection:
-    return make_logs(connection)
-
-
-@pytest.fixture
-def warnings(connection: psycopg.Connection) -> list[str]:
-    return collect_warnings(connection)
 
 
 def test_log_that_takes_no_retries_stops_none_of_another(
@@ -53,7 +41,6 @@ def test_retries_of_a_repaired_log_are_moved_once_and_in_their_order(
     logs: psycopg.Connection, warnings: list[str]
 ) -> None:
     delay(logs, "broken", count=3)
-    batch_id = None
     logs.execute("select pgq.insert_event('broken', 't', 'retried')")
     logs.execute("select sluice.log_tick('broken')")
     batch_id = value(logs, "select pgq.next_batch('broken', 'c')")

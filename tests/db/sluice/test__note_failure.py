@@ -9,24 +9,12 @@ from conftest import Database
 from support import rows
 from support_failures import (
     FAILURES,
-    collect_warnings,
-    make_logs,
 )
 
 
 @pytest.fixture
 def database(database_18: Database) -> Database:
     return database_18
-
-
-@pytest.fixture
-def logs(connection: psycopg.Connection) -> psycopg.Connection:
-    return make_logs(connection)
-
-
-@pytest.fixture
-def warnings(connection: psycopg.Connection) -> list[str]:
-    return collect_warnings(connection)
 
 
 def test_failures_of_a_dropped_log_and_of_the_day_before_are_deleted(

@@ -17,25 +17,13 @@ from support import rows
 from support_failures import (
     FAILURES,
     add_trigger,
-    collect_warnings,
     delay,
-    make_logs,
 )
 
 
 @pytest.fixture
 def database(database_18: Database) -> Database:
     return database_18
-
-
-@pytest.fixture
-def logs(connection: psycopg.Connection) -> psycopg.Connection:
-    return make_logs(connection)
-
-
-@pytest.fixture
-def warnings(connection: psycopg.Connection) -> list[str]:
-    return collect_warnings(connection)
 
 
 def test_step_of_maintenance_that_fails_stops_no_other_and_is_named(
