@@ -198,9 +198,9 @@ def test_lake_that_is_moved_keeps_its_consumer_and_another_name_is_registered(
     drain("there", "another")
     newest = max(tick for _, tick in consumers(log))
     assert consumers(log) == [("another", newest), (name, moved)]
-    assert [record.getMessage() for record in caplog.records if "renamed" in record.message] == [
-        "consumer renamed; the former one still holds the log until it is unregistered"
-    ]
+    assert [
+        record.getMessage() for record in caplog.records if "renamed" in record.getMessage()
+    ] == ["consumer renamed; the former one still holds the log until it is unregistered"]
 
     # The default name, as before checkpoints noted it.
     (tmp_path / "there" / "checkpoint" / "consumer").unlink()

@@ -203,7 +203,7 @@ def test_a_lost_connection_is_made_anew_and_nothing_is_missed(
         wait_until(lambda: listener.state is ListenerState.LISTENING, "it to listen again")
 
     assert handled == [0, 1, 2, 3, 4]
-    lost = [record for record in caplog.records if "listener: connecting" in record.message]
+    lost = [record for record in caplog.records if "listener: connecting" in record.getMessage()]
     assert 1 <= len(lost) <= 5
     assert all(record.levelno == logging.WARNING for record in lost)
 
@@ -284,7 +284,7 @@ def test_behind_a_pooler_in_transaction_mode_it_says_so_once_and_who_waits_polls
         with handling(pool, queue_name, listener, poll_interval_s=0.05) as handled:
             WorkQueue(observer).send(queue_name, 1)
             wait_until(lambda: handled == [1], "the message to be handled", deadline_s=10)
-    said = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(said) == 1
     assert said[0].startswith("listener: pooled: ")
 

@@ -146,9 +146,9 @@ def test_a_queue_that_is_dropped_and_made_again_is_announced(observer, queue_nam
 
 
 def test_two_notifiers_announce_once_between_them(pool, worker_url, observer, queue_name, channel):
-    """The first is that of the fixture."""
+    """The first is that of the fixture; the second leaves it 30 s before it takes over."""
     before = channel.drain(0.2)
-    with running(Notifier(pool, heartbeat_s=3600)) as second:
+    with running(Notifier(pool, heartbeat_s=3600, poll_interval_s=10)) as second:
         channel.drain(1.5)
         for sent in range(5):
             WorkQueue(observer).send(queue_name, sent)
