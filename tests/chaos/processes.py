@@ -40,4 +40,5 @@ class Processes:
 def require_end(code: int, errors: Path) -> None:
     """Fail unless a process ended by itself or was killed, and none wrote an error."""
     assert code in (0, -signal.SIGKILL), errors.read_text()
-    assert errors.read_text() == ""
+    text = errors.read_text()
+    assert not text, text

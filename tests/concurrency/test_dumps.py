@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from support import rows, value, wait_until
+from support import rows, value, wait_for_lock, wait_until
 
 GROUP = "sluice.claim('changes', 'mail', 10, '1 hour')"
 
@@ -111,3 +112,34 @@ def test_maintenance_goes_on_after_a_dump_and_names_it_before(database, connecti
     )
     assert "reclaimed" in {action for action, _ in rotate(connection)}
     assert value(connection, "select count(*) from pgq.event_1") == 0
+
+
+def test_dump_that_begins_while_the_ledgers_are_copied_has_them(database, connection):
+    prepare(connection)
+    claims = "select group_id, claim_id from sluice.claim order by 1, 2"
+    value(connection, f"select claim_id from {GROUP} limit 1")
+    before = rows(connection, claims)
+    emptied: list[tuple[str, str]] = []
+    with (
+        database.connect(autocommit=False) as holder,
+        database.connect() as cleaner,
+        database.connect(autocommit=False) as dump,
+    ):
+        holder.execute("lock table sluice.redelivery_1 in share mode")
+        thread = threading.Thread(
+            target=lambda: emptied.extend(
+                rows(cleaner, "select * from sluice._maintain_ledgers(0)")
+            )
+        )
+        thread.start()
+        wait_for_lock(connection, cleaner)  # between the look for sessions of pg_dump and the end
+
+        dump.execute("set transaction isolation level repeatable read")
+        dump.execute("set application_name = 'pg_dump'")
+        dump.execute("select 1")
+        holder.rollback()
+        thread.join(30)
+
+        assert emptied == [("kept", f"locked by pid {dump.info.backend_pid}")]
+        assert rows(dump, claims) == before
+    assert value(connection, "select action from sluice._maintain_ledgers(0)") == "emptied"

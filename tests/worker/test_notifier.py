@@ -145,8 +145,11 @@ def test_a_queue_that_is_dropped_and_made_again_is_announced(observer, queue_nam
     assert channel.wait(5)
 
 
-def test_two_notifiers_announce_once_between_them(pool, worker_url, observer, queue_name, channel):
+def test_two_notifiers_announce_once_between_them(
+    pool, worker_url, observer, queue_name, notifier, channel
+):
     """The first is that of the fixture; the second leaves it 30 s before it takes over."""
+    wait_until(lambda: notifier.is_leader, "the first to lead")
     before = channel.drain(0.2)
     with running(Notifier(pool, heartbeat_s=3600, poll_interval_s=10)) as second:
         channel.drain(1.5)
@@ -167,7 +170,7 @@ def test_a_notifier_takes_over_from_one_that_is_gone(pool, observer, queue_name,
             WorkQueue(observer).send(queue_name, 1)
 
             assert channel.wait(10)
-            assert second.is_leader
+            wait_until(lambda: second.is_leader, "the second to lead")
 
 
 def test_what_was_sent_while_nobody_led_is_announced_by_the_next(

@@ -174,9 +174,16 @@ begin
             select sum(pg_table_size(format('sluice.%s_%s', t.name, 1 - v_ledger.number)::regclass))
             from unnest(v_ledgers) as t (name)
         );
+    if pgq._dumped_by() is not null then
+        -- It began after the look under the lock, and its snapshot sees neither the copy nor what is truncated.
+        raise lock_not_available;
+    end if;
     action := 'emptied';
     return;
 exception
+    when lock_not_available then
+        action := 'kept';
+        reason := coalesce(pgq._locked_by(v_tables::oid[]), 'locked');
     when object_in_use then
         action := 'kept';
         reason := 'this session reads it';
