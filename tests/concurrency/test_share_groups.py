@@ -6,8 +6,10 @@ Each order is also shown to go wrong where what stands against it is taken away.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -141,6 +143,63 @@ def test_a_claimer_that_waited_sees_what_was_acknowledged_meanwhile(database, co
             first.commit()
 
     assert answers == [[1]]
+
+
+def settle_beside_a_claim(database, connection, settle):
+    """Settle while a claim stands between taking its time and reading what consumers said; return when that was."""
+    replace_in(
+        connection,
+        CLAIM,
+        "v_claim.claim_id := greatest(",
+        "perform pg_advisory_xact_lock(1); v_claim.claim_id := greatest(",
+    )
+    with database.connect(autocommit=False) as gate, database.connect() as second:
+        gate.execute("select pg_advisory_xact_lock(1)")
+        with beside(connection, second, claimed) as answers:
+            time.sleep(0.2)  # the time that must not be taken from the event
+            at = value(connection, "select clock_timestamp()")
+            settle()
+            gate.rollback()
+    assert answers == [[]]
+    return at
+
+
+def test_a_retry_waits_from_its_acknowledgement_also_when_a_claim_had_begun(
+    database, connection, group
+):
+    send(connection, "a")
+    (event,) = claim(connection)
+
+    at = settle_beside_a_claim(
+        database,
+        connection,
+        lambda: acknowledge(connection, event.claim_id, "retry", delay="500 ms"),
+    )
+
+    due_at = value(connection, "select due_at from sluice.redelivery where ev_id = 1")
+    assert due_at >= at + timedelta(milliseconds=500)
+
+
+def test_a_renewed_lease_lasts_from_its_renewal_also_when_a_claim_had_begun(
+    database, connection, group
+):
+    send(connection, "a")
+    (event,) = claim(connection, lease="1 ms")
+    connection.execute("select pg_sleep_until(%s)", [event.lease_until])
+    renewed_until = []
+
+    settle_beside_a_claim(
+        database,
+        connection,
+        lambda: renewed_until.append(renew(connection, event.claim_id, "500 ms")),
+    )
+
+    look_at = value(
+        connection,
+        "select max(due_at) from sluice.redelivery where look_at = %s",
+        event.claim_id,
+    )
+    assert look_at >= renewed_until[0]
 
 
 # Senders

@@ -48,7 +48,9 @@ begin
     if v_count >= v_claim.events + v_claim.redeliveries then
         return 0;
     end if;
-    v_redelivery.due_at := least(v_renewed_at + i_now.clock_shift, i_now.claimed_at) + v_renewed_for;
+    v_redelivery.due_at := v_renewed_for + least(
+        v_renewed_at + i_now.clock_shift, greatest(i_now.claimed_at, clock_timestamp() + i_now.clock_shift)
+    );
     if v_renewal > i_renewal and v_redelivery.due_at > i_now.claimed_at then
         v_redelivery.attempts := v_renewal;
         perform sluice._write_redelivery(i_now, v_redelivery);
@@ -71,7 +73,6 @@ begin
             select e.ev_id from sluice._claimed_events(i_group, v_claim, null::bigint[]) as e where e.ev_id <> all (v_settled)
         );
     end if;
-    v_outcome.outcome_at := clock_timestamp();
     perform sluice._redeliver(i_group, i_now, v_outcome);
     perform sluice._write_outcome(v_outcome);
     if i_group.key is not null then

@@ -21,8 +21,14 @@ declare
     v_before constant text := '; before that: ';
     v_lapsed text;
 begin
-    -- In group time, and never later than the present: the server's clock may have been set back since.
-    i_outcome.outcome_at := least(i_outcome.outcome_at + i_now.clock_shift, i_now.claimed_at);
+    -- In group time, and never later than the present: the server's clock may have been set back since. What a consumer said may have been
+    -- committed after the claim took its time; its pause starts when it was said. What lapses belongs to this claim.
+    i_outcome.outcome_at := case
+        when i_outcome.outcome = 'lapse' then i_now.claimed_at
+        else least(
+            i_outcome.outcome_at + i_now.clock_shift, greatest(i_now.claimed_at, clock_timestamp() + i_now.clock_shift)
+        )
+    end;
     select c.* into v_claim from sluice.claim as c where c.group_id = i_group.group_id and c.claim_id = i_outcome.claim_id;
     if i_outcome.outcome = 'release' then
         v_attempt := 0;
