@@ -24,6 +24,8 @@ from support_history import Log
 LOG, GROUP = "orders", "workers"
 # Each so many of a producer, from the so manieth on.
 ALWAYS_FAILS, ALWAYS_REJECTED = (97, 5), (101, 7)
+# The lease ended, or a crash undid the asynchronous claim; another session has been claiming for seconds, on a busy machine.
+LEASE_LOST, BUSY = ("SG002", "SG003"), "SG005"
 CLAIM = f"""
     select c.claim_id, {MICROSECONDS.format("statement_timestamp()")}, {NOW},
         {MICROSECONDS.format("c.lease_until")}, c.ev_id, c.ev_data, c.attempt, c.deliveries
@@ -138,6 +140,9 @@ class Consumer:
                 self._log.write("fail", "claim", {"code": "rolled back"})
                 return None
         except psycopg.Error as error:
+            if error.sqlstate == BUSY:
+                self._fail("claim", error.sqlstate)
+                return None
             if not is_gone(self._session, error):
                 raise
             self._log.write("info", "claim")
@@ -299,7 +304,7 @@ class Consumer:
 
     def _fail(self, name: str, code: str | None) -> None:
         """Write down that it was refused; anything but what may happen ends the process."""
-        if code not in ("settled before", "SG002"):
+        if code not in ("settled before", *LEASE_LOST, BUSY):
             raise
         try:
             self._session.execute("rollback")
