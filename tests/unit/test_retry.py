@@ -80,11 +80,13 @@ def test_delays_grow_as_the_backoff_says_up_to_the_cap(backoff, delays_s):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"max_attempts": 0}, "max_attempts is 0; use 1 or more"),
-        ({"first_delay_s": -1}, "a delay between attempts is -1; use a number of seconds"),
-        ({"max_delay_s": -1}, "a delay between attempts is -1; use a number of seconds"),
-        ({"max_delay_s": float("inf")}, "a delay between attempts is inf"),
-        ({"first_delay_s": float("nan")}, "a delay between attempts is nan"),
+        ({"max_attempts": 0}, "max_attempts is 0; use 1 to 2147483647"),
+        ({"max_attempts": 2**40}, "max_attempts is 1099511627776; use 1 to 2147483647"),
+        ({"first_delay_s": -1}, "first_delay_s is -1; use 0 to 2147483647 seconds"),
+        ({"max_delay_s": -1}, "max_delay_s is -1; use 0 to 2147483647 seconds"),
+        ({"max_delay_s": 1e12}, "max_delay_s is 1000000000000.0; use 0 to 2147483647"),
+        ({"max_delay_s": float("inf")}, "max_delay_s is inf"),
+        ({"first_delay_s": float("nan")}, "first_delay_s is nan"),
         ({"backoff": "fibonacci"}, "backoff is 'fibonacci'; use constant, linear, exponential"),
         ({"factor": 0.5}, "factor is 0.5; use 1 or more"),
         ({"factor": float("nan")}, "factor is nan; use 1 or more"),

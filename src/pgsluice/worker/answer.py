@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import astuple, dataclass
 
 from pgsluice.errors import ArgumentError
+
+# Seconds as an integer of PostgreSQL, as the functions of queues take them.
+DELAY_MAX_S = 2_147_483_647
 
 
 class Answer(Exception):  # noqa: N818 - returned as often as raised
@@ -25,8 +27,8 @@ class RetryAfter(Answer):
     """It failed, and is to be tried again: this attempt counts, and after the last one it goes to the dead letters.
 
     Attributes:
-        delay_s: Seconds until the next attempt, 0 or more; None: as the retry policy says.
-        reason: Why; kept with the message.
+        delay_s: Seconds until the next attempt, 0 to `DELAY_MAX_S`; None: as the retry policy says.
+        reason: Why; kept with the message. Of an exception, its class and text.
     """
 
     delay_s: float | None = None
@@ -34,7 +36,8 @@ class RetryAfter(Answer):
 
     def __post_init__(self) -> None:
         """Refuse a delay that could not be waited for."""
-        _require_delay(self.delay_s)
+        require_delay(self.delay_s)
+        self.reason = None if self.reason is None else _text_of(self.reason)
 
 
 @dataclass(eq=True, unsafe_hash=True)
@@ -42,14 +45,14 @@ class Release(Answer):
     """It is not for now: given back as if it had never been claimed; this attempt does not count.
 
     Attributes:
-        delay_s: Seconds until it can be claimed again, 0 or more.
+        delay_s: Seconds until it can be claimed again, 0 to `DELAY_MAX_S`.
     """
 
     delay_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse a delay that could not be waited for."""
-        _require_delay(self.delay_s)
+        require_delay(self.delay_s)
 
 
 @dataclass(eq=True, unsafe_hash=True)
@@ -57,12 +60,32 @@ class Reject(Answer):
     """It can never be handled: it goes to the dead letters at once.
 
     Attributes:
-        reason: Why, in a few words.
+        reason: Why, in a few words. Of an exception, its class and text.
     """
 
     reason: str = "rejected"
 
+    def __post_init__(self) -> None:
+        """Keep the text of an exception."""
+        self.reason = _text_of(self.reason)
 
-def _require_delay(delay_s: float | None) -> None:
-    if delay_s is not None and not 0 <= delay_s < math.inf:  # also refuses NaN
-        raise ArgumentError(f"delay_s is {delay_s}; use 0 or more seconds")
+
+def require_delay(delay_s: float | None, name: str = "delay_s") -> None:
+    """Refuse a delay that PostgreSQL cannot add to a time.
+
+    Args:
+        delay_s: Seconds, or None.
+        name: What the error calls it.
+
+    Raises:
+        ArgumentError: It is negative, longer than `DELAY_MAX_S`, or not a number.
+    """
+    if delay_s is not None and not 0 <= delay_s <= DELAY_MAX_S:  # also refuses NaN
+        raise ArgumentError(f"{name} is {delay_s}; use 0 to {DELAY_MAX_S} seconds (68 years)")
+
+
+def _text_of(reason: object) -> str:
+    """Return a reason as text; an exception with its class."""
+    return (
+        f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
+    )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pgsluice.client import Event
-from pgsluice.errors import ArgumentError
+from pgsluice.worker.answer import require_delay
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +14,7 @@ class RetryIn:
     """What a handler returns to get its event again later; what it wrote stays.
 
     Attributes:
-        delay_s: Seconds from now, 0 or more; it comes with a later batch, so not at this very moment.
+        delay_s: Seconds from now, 0 to 68 years; it comes with a later batch, so not at this very moment.
     """
 
     delay_s: float
@@ -79,16 +78,6 @@ class Tally:
         """What became of them all."""
         retried = sum(map(len, self.ev_ids_again.values()))
         return ConsumedBatch(batch_id, self.events, retried, self.dead)
-
-
-def require_delay(delay_s: float) -> None:
-    """Refuse a delay that is negative or endless.
-
-    Raises:
-        ArgumentError: It is.
-    """
-    if not 0 <= delay_s < math.inf:  # also refuses NaN
-        raise ArgumentError(f"delay_s is {delay_s}; use 0 or more seconds")
 
 
 def attempt_of(event: Event) -> int:

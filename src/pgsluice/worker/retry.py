@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from pgsluice.errors import ArgumentError
+from pgsluice.worker.answer import require_delay
 
+# An integer of PostgreSQL.
+_ATTEMPTS_MAX = 2_147_483_647
 Backoff = Literal["constant", "linear", "exponential"]
 
 
@@ -17,7 +20,7 @@ class Retry:
     """How often to try, and how long to wait in between.
 
     Attributes:
-        max_attempts: Attempts after which a message goes to the dead letters, 1 or more.
+        max_attempts: Attempts after which a message goes to the dead letters, 1 to 2^31 - 1.
         first_delay_s: Seconds between the first failure and the second attempt, 0 or more.
         factor: By how much each delay is longer than the one before, 1 or more; with exponential backoff only.
         max_delay_s: The longest delay, seconds, 0 or more.
@@ -36,13 +39,10 @@ class Retry:
 
     def __post_init__(self) -> None:
         """Refuse a policy that could not be followed."""
-        if self.max_attempts < 1:
-            raise ArgumentError(f"max_attempts is {self.max_attempts}; use 1 or more")
-        for delay_s in (self.first_delay_s, self.max_delay_s):
-            if not 0 <= delay_s < math.inf:  # also refuses NaN
-                raise ArgumentError(
-                    f"a delay between attempts is {delay_s}; use a number of seconds, 0 or more"
-                )
+        if not 1 <= self.max_attempts <= _ATTEMPTS_MAX:
+            raise ArgumentError(f"max_attempts is {self.max_attempts}; use 1 to {_ATTEMPTS_MAX}")
+        require_delay(self.first_delay_s, "first_delay_s")
+        require_delay(self.max_delay_s, "max_delay_s")
         if not 1 <= self.factor < math.inf:
             raise ArgumentError(f"factor is {self.factor}; use 1 or more")
         if self.backoff not in get_args(Backoff):
