@@ -13,12 +13,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, Connection, Rollback
+from psycopg.pq import TransactionStatus
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call, inbox
-from pgsluice.errors import HandlerError, LeaseLostError
+from pgsluice.errors import ConnectionFailedError, HandlerError, LeaseLostError
 from pgsluice.worker.answer import Done
 from pgsluice.worker.handler import HandlerSpec
 from pgsluice.worker.runtime.connections import Connections, shut_down
@@ -55,6 +56,8 @@ class Known:
         # Whether the handler's transaction says what becomes of the message: the engine keeps its hands off it.
         self.is_acknowledging = False
         self.is_acknowledged = False
+        # A handler of a batch has as many transactions as messages: each is committed at the end of its block.
+        self._commits_at_once = spec.batch is not None
 
     @property
     def handler(self) -> str:
@@ -112,7 +115,7 @@ class Known:
         return self._delivery
 
     def _acknowledgement(self) -> Call[Settled]:
-        if self.is_acknowledged:
+        if self.is_acknowledged or self.is_acknowledging:
             raise HandlerError(
                 "the message is acknowledged already; a handler has one transaction of this kind"
             )
@@ -137,6 +140,8 @@ class Context(Known):
     """What an `async def` handler may do while it runs."""
 
     _connection: AsyncConnection[Any] | None = None
+    # A transaction that acknowledges the message and whose block has ended.
+    _pending: tuple[AsyncConnection[Any], contextlib.AsyncExitStack] | None = None
 
     async def heartbeat(self) -> None:
         """Extend the claim now. The worker does so by itself; this also tells whether it still holds.
@@ -154,6 +159,9 @@ class Context(Known):
         """A connection in a transaction that also acknowledges the message: what is written in it has an exactly-once
         effect, although delivery is at least once. In mode `transaction` it is the one that the handler runs in.
 
+        It is committed when the handler returns nothing or `Done`, and rolled back when it returns or raises anything
+        else, within the block or after it. In a handler of a batch it is committed at the end of the block.
+
         Raises:
             LeaseLostError: The claim is over; everything is rolled back.
         """
@@ -162,28 +170,73 @@ class Context(Known):
     @contextlib.asynccontextmanager
     async def _within(self) -> AsyncGenerator[AsyncConnection[Any]]:
         assert self._connection is not None  # noqa: S101 - looked at by the only caller
+        done = None
         async with self._connection.transaction():
-            yield self._connection
+            try:
+                yield self._connection
+            except Done as raised:
+                done = raised
+        if done is not None:
+            raise done
 
     @contextlib.asynccontextmanager
     async def _transaction(self, *, is_first: bool = False) -> AsyncGenerator[AsyncConnection[Any]]:
         call = self._acknowledgement()
         assert self._connections is not None  # noqa: S101 - else there was no call
         try:
-            async with self._connections.lend() as connection, connection.transaction():
+            async with contextlib.AsyncExitStack() as stack:
+                connection = await stack.enter_async_context(self._connections.lend())
+                await stack.enter_async_context(connection.transaction())
                 if is_first:
                     await self._acknowledge(connection, call)
                 self._connection = connection
+                done = None
                 try:
                     yield connection
+                except Done as raised:  # to raise it and to return it mean the same
+                    done = raised
                 finally:
                     self._connection = None
                 self._check()
                 if not is_first:
                     await self._acknowledge(connection, call)
-            self.is_acknowledged = True
-        finally:
+                self._pending = connection, stack.pop_all()
+        except BaseException:
             self.is_acknowledging = False
+            raise
+        if self._commits_at_once:
+            await self.commit()
+        if done is not None:
+            raise done
+
+    async def commit(self) -> None:
+        """Commit the transaction whose block has ended, if there is one.
+
+        Raises:
+            HandlerError: It is not open any more, or a statement in it failed.
+            psycopg.Error: It cannot be committed.
+        """
+        if self._pending is not None:
+            connection, stack = self._pending
+            try:
+                async with stack:
+                    self._pending = None
+                    _require_committable(connection)
+                self.is_acknowledged = True
+            finally:
+                self.is_acknowledging = False
+
+    async def roll_back(self) -> None:
+        """Roll back the transaction whose block has ended, if there is one: the handler did not succeed."""
+        if self._pending is not None:
+            _, stack = self._pending
+            try:
+                with contextlib.suppress(Rollback):
+                    async with stack:
+                        self._pending = None
+                        raise Rollback
+            finally:
+                self.is_acknowledging = False
 
     async def _acknowledge(self, connection: AsyncConnection[Any], call: Call[Settled]) -> None:
         self.is_acknowledging = True
@@ -217,6 +270,8 @@ class SyncContext(Known):
     """What a `def` handler may do while it runs, in its thread."""
 
     _connection: Connection[Any] | None = None
+    # A transaction that acknowledges the message and whose block has ended.
+    _pending: tuple[Connection[Any], contextlib.ExitStack] | None = None
 
     def __init__(
         self,
@@ -245,6 +300,9 @@ class SyncContext(Known):
         """A connection in a transaction that also acknowledges the message: what is written in it has an exactly-once
         effect, although delivery is at least once. In mode `transaction` it is the one that the handler runs in.
 
+        It is committed when the handler returns nothing or `Done`, and rolled back when it returns or raises anything
+        else, within the block or after it. In a handler of a batch it is committed at the end of the block.
+
         Raises:
             LeaseLostError: The claim is over; everything is rolled back.
         """
@@ -253,28 +311,72 @@ class SyncContext(Known):
     @contextlib.contextmanager
     def _within(self) -> Generator[Connection[Any]]:
         assert self._connection is not None  # noqa: S101 - looked at by the only caller
+        done = None
         with self._connection.transaction():
-            yield self._connection
+            try:
+                yield self._connection
+            except Done as raised:
+                done = raised
+        if done is not None:
+            raise done
 
     @contextlib.contextmanager
     def _transaction(self, *, is_first: bool = False) -> Generator[Connection[Any]]:
         call = self._acknowledgement()
         assert self._connections is not None  # noqa: S101 - else there was no call
         try:
-            with self._connections.lend_sync() as connection, connection.transaction():
+            with contextlib.ExitStack() as stack:
+                connection = stack.enter_context(self._connections.lend_sync())
+                stack.enter_context(connection.transaction())
                 if is_first:
                     self._acknowledge(connection, call)
                 self._connection = connection
+                done = None
                 try:
                     yield connection
+                except Done as raised:  # to raise it and to return it mean the same
+                    done = raised
                 finally:
                     self._connection = None
                 self._check()
                 if not is_first:
                     self._acknowledge(connection, call)
-            self.is_acknowledged = True
-        finally:
+                self._pending = connection, stack.pop_all()
+        except BaseException:
             self.is_acknowledging = False
+            raise
+        if self._commits_at_once:
+            self.commit()
+        if done is not None:
+            raise done
+
+    def commit(self) -> None:
+        """Commit the transaction whose block has ended, if there is one.
+
+        Raises:
+            HandlerError: It is not open any more, or a statement in it failed.
+            psycopg.Error: It cannot be committed.
+        """
+        if self._pending is not None:
+            connection, stack = self._pending
+            try:
+                with stack:
+                    self._pending = None
+                    _require_committable(connection)
+                self.is_acknowledged = True
+            finally:
+                self.is_acknowledging = False
+
+    def roll_back(self) -> None:
+        """Roll back the transaction whose block has ended, if there is one: the handler did not succeed."""
+        if self._pending is not None:
+            _, stack = self._pending
+            try:
+                with contextlib.suppress(Rollback), stack:
+                    self._pending = None
+                    raise Rollback
+            finally:
+                self.is_acknowledging = False
 
     def _acknowledge(self, connection: Connection[Any], call: Call[Settled]) -> None:
         self.is_acknowledging = True
@@ -309,10 +411,36 @@ class SyncContext(Known):
         The connection belongs to the thread, and to close it from another is not safe; its socket can be shut down.
         """
         self.lost.set()
-        connection = self._connection
+        connection = self._connection or (self._pending and self._pending[0])
         if connection is not None:
             with contextlib.suppress(OSError, psycopg.Error):  # it is closed already
                 shut_down(connection.fileno())
+
+
+def _require_committable(connection: AsyncConnection[Any] | Connection[Any]) -> None:
+    """Refuse to commit what COMMIT would roll back, or what is no transaction any more.
+
+    psycopg ends the block of a closed connection without an error, and PostgreSQL answers COMMIT in a failed
+    transaction with ROLLBACK.
+
+    Raises:
+        HandlerError: It cannot be committed.
+    """
+    status = connection.info.transaction_status
+    if status is TransactionStatus.INTRANS:
+        return
+    if status is TransactionStatus.INERROR:
+        raise HandlerError(
+            "the transaction cannot be committed: a statement in it failed, and the handler went on; put statements "
+            "that may fail into a block of their own, `with connection.transaction():`"
+        )
+    if status is TransactionStatus.UNKNOWN:
+        raise ConnectionFailedError(
+            "the connection was lost before the transaction could be committed; nothing of it was written"
+        )
+    raise HandlerError(
+        "the handler ended the transaction itself; leave COMMIT and ROLLBACK to the worker"
+    )
 
 
 async def _of(awaitable: Any) -> Any:

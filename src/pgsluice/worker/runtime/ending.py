@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 import zlib
+from collections.abc import AsyncIterable, Iterable, ValuesView
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,37 +42,63 @@ NOT_NOW = Ending(Release(5.0))
 LOST = Ending(Release(), settled="lost")
 
 
-def ending_of_result(result: Any) -> Ending:
-    """What was returned: an answer, or anything else, which means done."""
+def ending_of_result(spec: HandlerSpec, result: Any) -> Ending:
+    """Tell what a handler of one message returned: an outcome, an exception, which means what raising it does, or
+    anything else, which means done.
+    """
     if result is None:
         return DONE
-    if isinstance(result, type) and issubclass(result, Answer) and result is not Answer:
+    if isinstance(result, type) and issubclass(result, BaseException):
+        if not issubclass(result, Answer) or result is Answer:
+            return failed(HandlerError(f"the handler returned the class {result.__name__}"))
         result = result()  # `return Reject` and `raise Reject` mean the same
-    if isinstance(result, Answer):
-        return _asked(result)
-    if inspect.isawaitable(result):
+    if isinstance(result, BaseException):
+        return ending_of_error(spec, result)
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result):
             result.close()
-        return failed(HandlerError("the handler returned what nobody awaited; nothing was done"))
+        return failed(
+            HandlerError(
+                f"the handler returned a {type(result).__name__}, which nothing runs; nothing was done"
+            )
+        )
+    held = result.values() if isinstance(result, dict) else result
+    if isinstance(held, list | tuple | set | frozenset | ValuesView):
+        for each in held:
+            if isinstance(each, BaseException):
+                return ending_of_error(spec, each)
     return DONE
 
 
-def endings_of_results(result: Any, qty: int) -> list[Ending]:
-    """What was returned for a batch: one answer for all, or a list with one for each, in their order."""
+def endings_of_results(spec: HandlerSpec, result: Any, qty: int) -> list[Ending]:
+    """Tell what a handler of a batch returned: one outcome for all, or a list with one for each, in their order."""
     if isinstance(result, Ending):
         return [result] * qty
     if isinstance(result, list | tuple):
         if len(result) == qty:
-            return [each if isinstance(each, Ending) else ending_of_result(each) for each in result]
+            return [
+                each if isinstance(each, Ending) else ending_of_result(spec, each)
+                for each in result
+            ]
         ending = failed(
-            HandlerError(f"the handler returned {len(result)} answers for {qty} messages")
+            HandlerError(f"the handler returned {len(result)} outcomes for {qty} messages")
         )
         return [ending] * qty
-    return [ending_of_result(result)] * qty
+    if isinstance(result, Iterable | AsyncIterable) and not isinstance(result, str | bytes | type):
+        ending = failed(
+            HandlerError(
+                f"the handler returned a {type(result).__name__} for {qty} messages; return one outcome for all, or a "
+                "list with one for each in their order"
+            )
+        )
+        return [ending] * qty
+    return [ending_of_result(spec, result)] * qty
 
 
 def ending_of_error(spec: HandlerSpec, error: BaseException) -> Ending:
     """What was raised: an answer, or a failure, which is tried again or given up as the handler's options say."""
+    if isinstance(error, BaseExceptionGroup):
+        error = _only_answer(error) or error
     if isinstance(error, Answer):
         return _asked(error)
     again = not isinstance(error, spec.give_up_on) and (
@@ -130,6 +157,21 @@ def clipped(text: str, chars: int) -> str:
     """The first so many characters, or with a negative number the last, as PostgreSQL can store them."""
     text = text[:chars] if chars >= 0 else text[chars:]
     return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _only_answer(group: BaseExceptionGroup[BaseException]) -> Answer | None:
+    """Return the first exception of a group in which all are outcomes of one kind, as when a task was rejected."""
+    leaves: list[BaseException] = []
+    groups: list[BaseExceptionGroup[BaseException]] = [group]
+    while groups:
+        for each in groups.pop().exceptions:
+            if isinstance(each, BaseExceptionGroup):
+                groups.append(each)
+            else:
+                leaves.append(each)
+    first = leaves[0]
+    is_one_kind = all(type(each) is type(first) for each in leaves)
+    return first if isinstance(first, Answer) and is_one_kind else None
 
 
 def _asked(answer: Answer) -> Ending:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,14 +34,6 @@ from pgsluice.worker.runtime.threads import Threads
 
 AnyContext = Context | SyncContext
 _log = logging.getLogger(__name__)
-
-
-class _RolledBackError(Exception):
-    """Leaves a transaction that is not to be committed, with what the handler returned."""
-
-    def __init__(self, result: Any) -> None:
-        super().__init__()
-        self.result = result
 
 
 class Executor:
@@ -109,7 +102,7 @@ class Executor:
             return _acknowledged(result)
         if isinstance(result, Ending):
             return result
-        return ending_of_result(result)
+        return ending_of_result(spec, result)
 
     async def handle_batch(self, spec: HandlerSpec, contexts: Sequence[AnyContext]) -> list[Ending]:
         """Call a handler for many messages; what became of each, in their order."""
@@ -132,7 +125,7 @@ class Executor:
                 called.append(context)
         if called:
             result = await self._attempt(spec, payloads, called)
-            rest = iter(endings_of_results(result, len(called)))
+            rest = iter(endings_of_results(spec, result, len(called)))
             for position, context in enumerate(contexts):
                 if position not in endings:
                     ending = next(rest)
@@ -217,8 +210,8 @@ def _is_lost(context: Any) -> bool:
 
 def _async_function(spec: HandlerSpec) -> HandlerCall:
     function = spec.function
-    if spec.mode is Mode.TRANSACTION:
-        return partial(_in_transaction, spec)
+    if spec.batch is None and (spec.takes_context or spec.mode is Mode.TRANSACTION):
+        return partial(_with_transaction, spec)
     if spec.takes_context:
         return function
 
@@ -228,38 +221,47 @@ def _async_function(spec: HandlerSpec) -> HandlerCall:
     return call
 
 
-async def _in_transaction(spec: HandlerSpec, payload: Any, context: Context) -> Any:
+async def _with_transaction(spec: HandlerSpec, payload: Any, context: Context) -> Any:
+    """Call a handler, and end the transaction that it opened as its outcome says."""
+    arguments = (payload, context) if spec.takes_context else (payload,)
     try:
-        async with context.holding():
-            arguments = (payload, context) if spec.takes_context else (payload,)
+        async with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():
             result = await spec.function(*arguments)
-            _require_done(result)
-    except _RolledBackError as error:
-        return error.result
+    except Done as done:
+        result = done
+    except BaseException:
+        await context.roll_back()
+        raise
+    await (context.commit() if _is_done(spec, result) else context.roll_back())
     return result
 
 
 def _sync_function(spec: HandlerSpec) -> Callable[[Any, Any], Any]:
     function = spec.function
-    if spec.mode is Mode.TRANSACTION:
-        return partial(_in_sync_transaction, spec)
+    if spec.batch is None and (spec.takes_context or spec.mode is Mode.TRANSACTION):
+        return partial(_with_sync_transaction, spec)
     if spec.takes_context:
         return function
     return lambda payload, _context: function(payload)
 
 
-def _in_sync_transaction(spec: HandlerSpec, payload: Any, context: SyncContext) -> Any:
+def _with_sync_transaction(spec: HandlerSpec, payload: Any, context: SyncContext) -> Any:
+    """As `_with_transaction`, in a thread."""
+    arguments = (payload, context) if spec.takes_context else (payload,)
     try:
-        with context.holding():
-            arguments = (payload, context) if spec.takes_context else (payload,)
+        with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():
             result = spec.function(*arguments)
-            _require_done(result)
-    except _RolledBackError as error:
-        return error.result
+    except Done as done:
+        result = done
+    except BaseException:
+        context.roll_back()
+        raise
+    if _is_done(spec, result):
+        context.commit()
+    else:
+        context.roll_back()
     return result
 
 
-def _require_done(result: Any) -> None:
-    """Let a transaction be rolled back whose handler did not say that it is done."""
-    if not isinstance(ending_of_result(result).answer, Done):
-        raise _RolledBackError(result)
+def _is_done(spec: HandlerSpec, result: Any) -> bool:
+    return isinstance(ending_of_result(spec, result).answer, Done)

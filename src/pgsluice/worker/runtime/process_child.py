@@ -120,7 +120,7 @@ def call(job: Job) -> Reply:
         rest = iter([ending] * len(contexts))
     else:
         is_failure = False
-        rest = iter(endings_of_results(result if job.is_batch else [result], len(contexts)))
+        rest = iter(endings_of_results(spec, result if job.is_batch else [result], len(contexts)))
     endings = tuple(
         misfits[position] if position in misfits else next(rest)
         for position in range(len(job.deliveries))
