@@ -8,8 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -30,6 +29,11 @@ _unhurried: ContextVar[bool] = ContextVar("unhurried", default=False)
 # to give one.
 _UNUSED_S = 1.0
 _SIGN_S = 5.0
+# DISCARD ALL without DEALLOCATE and DISCARD PLANS: psycopg keeps statements prepared for the next handler.
+_RESET = (
+    "close all; reset session authorization; reset all; unlisten *; select pg_advisory_unlock_all(); "
+    "discard temp; discard sequences"
+)
 
 
 @contextlib.contextmanager
@@ -63,13 +67,36 @@ class EngineConnection(AsyncConnection[Any]):
 
 
 class _Lent:
-    """When a connection was last known to be good, on `time.monotonic`."""
+    """A connection that one handler uses after another.
+
+    Attributes:
+        good_s: When it was last known to be good, on `time.monotonic`.
+    """
 
     good_s = 0.0
+    _settings: tuple[Any, ...] | None = None
 
     @property
     def is_fresh(self) -> bool:
         return time.monotonic() - self.good_s < _UNUSED_S
+
+
+def _settings_of(connection: Any) -> tuple[Any, ...]:
+    """Return what a handler can change in the object within a transaction."""
+    return (
+        connection.row_factory,
+        connection.cursor_factory,
+        connection.prepare_threshold,
+        connection.prepared_max,
+    )
+
+
+def _restore(connection: Any, settings: tuple[Any, ...]) -> None:
+    connection.row_factory, connection.cursor_factory = settings[:2]
+    connection.prepare_threshold, connection.prepared_max = settings[2:]
+    connection._adapters = None  # noqa: SLF001 - made anew from psycopg's own when it is needed
+    connection._notice_handlers.clear()  # noqa: SLF001 - psycopg removes one handler only by its name
+    connection._notify_handlers.clear()  # noqa: SLF001
 
 
 class HandlerConnection(_Lent, AsyncConnection[Any]):
@@ -77,6 +104,8 @@ class HandlerConnection(_Lent, AsyncConnection[Any]):
 
     async def check(self) -> None:
         """Ask for a sign of life, if it was not used just now; into silence it waits no longer than 5 seconds."""
+        if self._settings is None:
+            self._settings = _settings_of(self)
         if not self.is_fresh:
             watch = asyncio.get_running_loop().call_later(_SIGN_S, _give_up, self)
             try:
@@ -85,12 +114,30 @@ class HandlerConnection(_Lent, AsyncConnection[Any]):
                 watch.cancel()
         self.good_s = time.monotonic()
 
+    async def reset(self) -> None:
+        """Undo what a handler changed in the session and in this object, or close the connection."""
+        if self.closed or self._settings is None:
+            return
+        autocommit = self.autocommit
+        watch = asyncio.get_running_loop().call_later(_SIGN_S, _give_up, self)
+        try:
+            _restore(self, self._settings)
+            await self.set_autocommit(True)
+            await self.execute(_RESET, prepare=False)
+            await self.set_autocommit(autocommit)
+        except psycopg.Error:
+            await self.close()
+        finally:
+            watch.cancel()
+
 
 class ThreadConnection(_Lent, Connection[Any]):
     """A connection for handlers in threads."""
 
     def check(self) -> None:
         """As `HandlerConnection.check`."""
+        if self._settings is None:
+            self._settings = _settings_of(self)
         if not self.is_fresh:
             watch = threading.Timer(_SIGN_S, _give_up, [self])
             watch.start()
@@ -99,6 +146,19 @@ class ThreadConnection(_Lent, Connection[Any]):
             finally:
                 watch.cancel()
         self.good_s = time.monotonic()
+
+    def reset(self) -> None:
+        """As `HandlerConnection.reset`."""
+        if self.closed or self._settings is None:
+            return
+        autocommit = self.autocommit
+        try:
+            _restore(self, self._settings)
+            self.set_autocommit(True)
+            self.execute(_RESET, prepare=False)
+            self.set_autocommit(autocommit)
+        except psycopg.Error:
+            self.close()
 
 
 def _give_up(connection: AsyncConnection[Any] | Connection[Any]) -> None:
@@ -158,6 +218,7 @@ class Connections:
             timeout=_ENGINE_WAIT_S,
             reconnect_timeout=_RECONNECT_S,
             open=False,
+            reset=HandlerConnection.reset,
             name="consumers",
         )
         self._is_own = handlers is None
@@ -193,12 +254,30 @@ class Connections:
         if sync is not None:
             await asyncio.to_thread(sync.close)  # a thread that hangs keeps its connection
 
-    def lend(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
-        """A connection for an `async def` handler; committed at the end, rolled back after an exception."""
-        return self._handlers.connection()
+    @contextlib.asynccontextmanager
+    async def lend(self) -> AsyncGenerator[AsyncConnection[Any]]:
+        """A connection for an `async def` handler; committed at the end, rolled back after an exception.
 
-    def lend_sync(self) -> AbstractContextManager[Connection[Any]]:
-        """A connection for a handler in a thread."""
+        The next handler finds nothing of what this one changed in the session. A pool of the caller's resets its
+        connections itself.
+        """
+        async with self._handlers.connection() as connection:
+            try:
+                yield connection
+            finally:
+                if isinstance(connection, HandlerConnection):
+                    await connection.reset()
+
+    @contextlib.contextmanager
+    def lend_sync(self) -> Generator[Connection[Any]]:
+        """A connection for a handler in a thread, as `lend` gives them."""
+        with self._threads().connection() as connection:
+            try:
+                yield connection
+            finally:
+                connection.reset()
+
+    def _threads(self) -> ConnectionPool[ThreadConnection]:
         with self._lock:
             if self._sync is None:
                 self._sync = ConnectionPool[ThreadConnection](
@@ -212,4 +291,4 @@ class Connections:
                     open=True,
                     name="threads",
                 )
-            return self._sync.connection()
+            return self._sync

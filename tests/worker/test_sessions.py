@@ -1,0 +1,83 @@
+"""A handler finds the session as a new one, whatever the handler before left in it."""
+
+from __future__ import annotations
+
+import pytest
+from psycopg.adapt import PyFormat
+from psycopg.rows import dict_row
+from psycopg.types.string import StrDumper
+
+from pgsluice import WorkQueue
+from pgsluice.worker import App, Context, SyncContext
+from worker.test_worker import drained
+
+STATE = """
+    select current_setting('search_path'), current_setting('timezone'), current_setting('statement_timeout'),
+        current_user::text, current_setting('transaction_isolation'), current_setting('transaction_read_only'),
+        (select array_agg(c) from pg_listening_channels() as c),
+        (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()),
+        (select count(*) from pg_cursors), to_regclass('left_over')::text"""
+CHANGES = [
+    "set search_path = pg_temp, public",
+    "set timezone = 'Asia/Tokyo'",
+    "set statement_timeout = '60 s'",
+    "listen noise",
+    "select pg_advisory_lock(4711)",
+    "create temp table left_over (n integer)",
+    "declare stays cursor with hold for select 1",
+    "set role pg_monitor",
+]
+
+
+def change_python(connection):
+    connection.row_factory = dict_row
+    connection.prepare_threshold = 0
+    connection.add_notice_handler(print)
+    connection.adapters.register_dumper(int, StrDumper)
+
+
+def python_state(connection):
+    return (
+        connection.row_factory,
+        connection.cursor_factory,
+        connection.prepare_threshold,
+        list(connection._notice_handlers),
+        connection.adapters.get_dumper(int, PyFormat.AUTO),
+    )
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["thread", "loop"])
+async def test_what_a_handler_changes_in_its_session_does_not_reach_the_next(
+    worker_url, observer, queue_name, is_async
+):
+    app = App(worker_url, name="tests")
+    seen = []
+    options = {"name": "tested", "concurrency": 1, "mode": "transaction"}
+
+    async def in_loop(payload, context: Context):
+        async with context.transaction() as connection:
+            state = await (await connection.execute(STATE)).fetchone()
+            seen.append((connection.info.backend_pid, state, python_state(connection)))
+            if payload == 1:
+                change_python(connection)
+                for change in CHANGES:
+                    await connection.execute(change)
+
+    def in_thread(payload, context: SyncContext):
+        with context.transaction() as connection:
+            state = connection.execute(STATE).fetchone()
+            seen.append((connection.info.backend_pid, state, python_state(connection)))
+            if payload == 1:
+                change_python(connection)
+                for change in CHANGES:
+                    connection.execute(change)
+
+    app.handler(queue_name, **options)(in_loop if is_async else in_thread)
+    WorkQueue(observer).send_batch(queue_name, [1, 2])
+
+    counts = await drained(app)
+
+    assert counts.done == 2
+    (first_pid, *first), (second_pid, *second) = seen
+    assert first_pid == second_pid
+    assert second == first
