@@ -40,6 +40,7 @@ def test_limits_are_set_shown_and_dropped(queue):
         "priority_weights": None,
         "in_flight": 0,
         "started": 0,
+        "declared_by": None,
     }
     queue("limits", "set", "orders", "--priorities", "16,4,1")
     assert "[16, 4, 1]" in queue("limits", "list")

@@ -24,7 +24,7 @@ def test_limits_are_set_listed_kept_and_dropped(clients, queue_name):
     assert ids(claimed) == [1, 2]
     assert all(type(message) is Message for message in claimed)
     (listed,) = [one for one in queue.list_queue_limits() if one.queue_name == queue_name]
-    assert listed == QueueLimits(queue_name, 2, None, 3, 90.0, None, None, 2, 2)
+    assert listed == QueueLimits(queue_name, 2, None, 3, 90.0, None, None, 2, 2, None)
     next_room = queue.next_room(queue_name)
     assert next_room is not None
     assert next_room - datetime.now(UTC) < timedelta(seconds=5)

@@ -23,6 +23,8 @@ class QueueLimits:
         priority_weights: One for each level, the most urgent first; None: there are no levels.
         in_flight: What is claimed now; None without `fleet_concurrency`.
         started: What was claimed in the last `rate_s` seconds; None without a rate.
+        declared_by: The handler that declared the limits, which the next start of a worker may change; None: an
+            operator set them.
     """
 
     queue_name: str
@@ -34,6 +36,7 @@ class QueueLimits:
     priority_weights: list[int] | None
     in_flight: int | None
     started: int | None
+    declared_by: str | None
 
 
 @dataclass(frozen=True, slots=True)

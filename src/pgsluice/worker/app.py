@@ -197,7 +197,8 @@ class App:
             batch: Give it many at once, as a list. It returns nothing, or a list with an answer for each.
             keep: What becomes of a message of a queue that is done: it goes to the archive, or is deleted.
             concurrency: At once in one process, 1 or more.
-            fleet_concurrency: At once in all processes, 1 or more, or None. Queues only, as are the next three.
+            fleet_concurrency: At once in all processes, 1 or more, or None. Queues only, as are the next three. A worker
+                stores these limits of the queue when it starts, unless an operator set others.
             key_concurrency: At once of one key in all processes, 1 or more, or None.
             rate: As many begin within `rate_s` in all processes, 1 or more, or None.
             rate_s: Seconds, more than 0.

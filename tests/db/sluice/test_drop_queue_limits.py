@@ -1,3 +1,5 @@
+"""sluice.drop_queue_limits, with _remove_limits."""
+
 import psycopg
 import pytest
 

@@ -1,4 +1,4 @@
-"""sluice.set_queue_limits, with _require_limits, _limit_indexes and _drop_limit_indexes."""
+"""sluice.set_queue_limits, with _require_limits, _limit_indexes, _drop_limit_indexes and _store_limits."""
 
 import psycopg
 import pytest

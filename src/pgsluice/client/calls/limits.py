@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import LiteralString
+from typing import Literal, LiteralString
 
 from pgsluice.client.calls.arguments import seconds, whole
 from pgsluice.client.calls.call import Call, nothing, record, scalar
@@ -63,6 +63,31 @@ def set_queue_limits(
     return Call(sql, parameters, nothing, queue_name)
 
 
+def declare_queue_limits(
+    queue_name: str,
+    declared_by: str,
+    fleet_concurrency: int | None,
+    key_concurrency: int | None,
+    rate: int | None,
+    rate_s: float,
+    when_waiting: WhenWaiting | None,
+) -> Call[Literal["changed", "unchanged", "operator"]]:
+    parameters = (
+        queue_name,
+        declared_by,
+        _limit(fleet_concurrency, "fleet_concurrency"),
+        _limit(key_concurrency, "key_concurrency"),
+        _limit(rate, "rate"),
+        _interval(rate_s),
+        when_waiting,
+    )
+    sql: LiteralString = (
+        "select sluice.declare_queue_limits(%s::text, %s::text, %s::integer, %s::integer, "
+        "%s::integer, %s::interval, %s::text)"
+    )
+    return Call(sql, parameters, scalar, queue_name)
+
+
 def drop_queue_limits(queue_name: str) -> Call[bool]:
     return Call("select sluice.drop_queue_limits(%s::text)", (queue_name,), scalar, queue_name)
 
@@ -70,7 +95,8 @@ def drop_queue_limits(queue_name: str) -> Call[bool]:
 def list_queue_limits() -> Call[list[QueueLimits]]:
     sql: LiteralString = (
         "select queue_name, fleet_concurrency, key_concurrency, rate, "
-        "extract(epoch from rate_interval)::float8, when_waiting, priority_weights, in_flight, started "
+        "extract(epoch from rate_interval)::float8, when_waiting, priority_weights, in_flight, started, "
+        "declared_by "
         "from sluice.list_queue_limits()"
     )
     return Call(sql, (), record(QueueLimits))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -16,16 +15,16 @@ from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, Steps, claims, limits, listeners, pgmq, retries
 from pgsluice.client.retry_records import FailedMessage, RetryPolicy
-from pgsluice.errors import PrivilegeError, SluiceError
+from pgsluice.errors import SluiceError
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.retry import Retry
+from pgsluice.worker.runtime.declared_limits import declare_limits
 from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
 from pgsluice.worker.runtime.patience import PASSING
 from pgsluice.worker.runtime.polling import Polling
 
-_log = logging.getLogger(__name__)
 _GROUP_HEADER = "x-pgmq-group"
 _DEFAULT_FACTOR = 2.0  # of sluice.fail
 # The queue's own policy is read again after this long, and only when a message failed, for log lines alone.
@@ -57,6 +56,7 @@ class QueueSource:
         self._topic = route.topic
         self._retry = spec.retry
         self._limits = spec.limits
+        self._declared_by = f"{spec.function.__module__}.{spec.name}"
         self._is_kept = spec.keep == "archive"
         self._worker_id = worker_id
         self._notes_first = spec.retry is not None and spec.retry.max_attempts == 1
@@ -86,8 +86,7 @@ class QueueSource:
             await self._read_policy()
             policy = self._queue_policy
             self._notes_first = policy is not None and policy.max_attempts == 1
-        stored = await self._runner.run(limits.list_queue_limits())
-        if any(self._is_mine(limit.queue_name) for limit in stored) or await self._limit():
+        if await declare_limits(self._runner, self._queue_name, self._declared_by, self._limits):
             self._polling.limit()
 
     async def _read_policy(self) -> None:
@@ -202,25 +201,6 @@ class QueueSource:
     async def close(self) -> None:
         """As in `Source`."""
         self._polling.subscription.close()
-
-    async def _limit(self) -> bool:
-        """Store the limits of the handler as those of the queue, which has none; whether there are any."""
-        fleet, key, rate = (
-            self._limits.fleet_concurrency,
-            self._limits.key_concurrency,
-            self._limits.rate,
-        )
-        if fleet is None and key is None and rate is None:
-            return False
-        rate_s = self._limits.rate_s
-        try:
-            await self._runner.run(
-                limits.set_queue_limits(self._queue_name, fleet, key, rate, rate_s, None, None)
-            )
-        except PrivilegeError as error:
-            _log.warning("%s: its limits are not set, and so do not count: %s", self.name, error)
-            return False
-        return True
 
     def _is_mine(self, queue_name: str) -> bool:
         return queue_name.lower() == self._queue_name.lower()

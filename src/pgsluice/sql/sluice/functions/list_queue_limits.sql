@@ -8,7 +8,8 @@ returns table (
     when_waiting text,
     priority_weights integer[],
     in_flight bigint,
-    started bigint
+    started bigint,
+    declared_by text
 )
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -38,12 +39,13 @@ begin
             from sluice.queue_start as s
             where s.limits_id = v_limits.limits_id and s.started_at > v_now - v_limits.rate_interval;
         end if;
+        declared_by := v_limits.declared_by;
         return next;
     end loop;
 end;
 $$;
 
 comment on function sluice.list_queue_limits() is
-    'The limits of every queue that has some, by name, with what is in flight now where fleet_concurrency is set, and what was started within rate_interval where rate is.';
+    'The limits of every queue that has some, by name, with what is in flight now where fleet_concurrency is set, what was started within rate_interval where rate is, and the handler that declared them, null for those of an operator.';
 revoke execute on function sluice.list_queue_limits() from public;
 grant execute on function sluice.list_queue_limits() to sluice_admin, sluice_monitor, sluice_reader;
