@@ -9,9 +9,11 @@ import psycopg
 import pytest
 
 from pgsluice import WorkQueue
-from pgsluice.worker import App
+from pgsluice.errors import ArgumentError
+from pgsluice.worker import App, Context, Retry
 from pgsluice.worker.worker import Worker
 from support import rows
+from support_runtime import until
 
 
 def stored(observer, queue_name):
@@ -149,3 +151,99 @@ def member(worker_url, observer):
     yield make
     for name in names:
         observer.execute(f"drop role {name}")
+
+
+# The order of messages of a key -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def handled(worker_url, observer, queue_name):
+    """Send messages of a key and handle them, the first of which fails once; return the order of starts."""
+
+    async def run(*payloads, wanted, processes=1, **options):
+        starts = []
+
+        def app():
+            app = App(worker_url, name="tests")
+
+            @app.handler(
+                queue_name, name="tested", retry=Retry(first_delay_s=0.3, jitter=False), **options
+            )
+            async def handle(payload: int, context: Context):
+                starts.append(payload)
+                if payload == 1 and context.attempt == 1:
+                    raise ValueError("once")
+
+            return app
+
+        queue = WorkQueue(observer)
+        for payload in payloads:
+            queue.send(queue_name, payload, headers={"x-pgmq-group": "k"})
+        workers = [Worker(app()) for _ in range(processes)]
+        running = [asyncio.create_task(worker.run()) for worker in workers]
+        async with asyncio.timeout(30):
+            while len(starts) < wanted:
+                assert not [each.result() for each in running if each.done()]
+                await asyncio.sleep(0.01)
+            for worker in workers:
+                worker.stop()
+            await asyncio.gather(*running)
+        return starts
+
+    return run
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("limits", [{"key_concurrency": 1}, {"when_waiting": "block"}])
+async def test_a_retried_message_is_not_overtaken_by_later_ones_of_its_key(
+    handled, limits, processes
+):
+    assert await handled(1, 2, 3, wanted=4, processes=processes, **limits) == [1, 1, 2, 3]
+
+
+async def test_with_skip_later_messages_of_the_key_go_on_while_one_waits_for_its_retry(handled):
+    assert await handled(1, 2, 3, wanted=4, key_concurrency=1, when_waiting="skip") == [1, 2, 3, 1]
+
+
+async def test_with_park_no_message_of_the_key_is_handled_until_it_is_unparked(
+    handled, observer, queue_name
+):
+    queue = WorkQueue(observer)
+    assert await handled(1, 2, 3, wanted=1, when_waiting="park") == [1]
+
+    def is_retry_due():
+        queue_table = f"pgmq.q_{queue_name}"
+        return rows(
+            observer, f"select vt <= clock_timestamp() from {queue_table} where msg_id = 1"
+        ) == [(True,)]
+
+    await until(is_retry_due, "the retry to be due")
+    assert queue.claim_messages(queue_name, 30, 9) == []
+    (blocked,) = queue.list_blocked_messages(queue_name)
+    assert (blocked.key, blocked.reason) == ("k", "parked")
+
+    queue.unpark_messages(queue_name, "k")
+
+    assert await handled(wanted=3, when_waiting="park") == [1, 2, 3]
+
+
+def test_an_order_of_keys_that_cannot_be_kept_is_refused_where_it_is_declared():
+    app = App()
+    for options, message in (
+        (
+            {"when_waiting": "wait"},
+            "when_waiting of handler '_handle_nothing' is 'wait'; use block, skip, park",
+        ),
+        (
+            {"when_waiting": "skip", "key_concurrency": 2},
+            "key_concurrency of handler '_handle_nothing' is 2",
+        ),
+        ({"log": "l", "group": "g", "when_waiting": "skip"}, "nothing keeps to when_waiting"),
+    ):
+        queue = None if "log" in options else "orders"
+        with pytest.raises(ArgumentError, match=message):
+            app.handler(queue, **options)(_handle_nothing)
+
+
+def _handle_nothing(_payload):
+    pass

@@ -21,6 +21,7 @@ from typing import (
 )
 
 from pgsluice.client.calls.arguments import zoned_time
+from pgsluice.client.limit_records import WhenWaiting
 from pgsluice.client.schedule_records import CatchUp
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.declare import (
@@ -76,6 +77,7 @@ class HandlerOptions(TypedDict, total=False):
     concurrency: int
     fleet_concurrency: int | None
     key_concurrency: int | None
+    when_waiting: WhenWaiting | None
     rate: int | None
     rate_s: float
     weight: int
@@ -164,6 +166,7 @@ class App:
         concurrency: int = 10,
         fleet_concurrency: int | None = None,
         key_concurrency: int | None = None,
+        when_waiting: WhenWaiting | None = None,
         rate: int | None = None,
         rate_s: float = 1.0,
         weight: int = 1,
@@ -197,9 +200,13 @@ class App:
             batch: Give it many at once, as a list. It returns nothing, or a list with an answer for each.
             keep: What becomes of a message of a queue that is done: it goes to the archive, or is deleted.
             concurrency: At once in one process, 1 or more.
-            fleet_concurrency: At once in all processes, 1 or more, or None. Queues only, as are the next three. A worker
-                stores these limits of the queue when it starts, unless an operator set others.
-            key_concurrency: At once of one key in all processes, 1 or more, or None.
+            fleet_concurrency: At once in all processes, 1 or more, or None. Queues only, as are the next four.
+                A worker stores these limits of the queue when it starts, unless an operator set others.
+            key_concurrency: At once of one key in all processes, 1 or more, or None. With 1, messages of a key are in
+                order.
+            when_waiting: Handle messages of a key in order, one at a time; while one waits to be retried, `block`: none
+                of the key is handled; `skip`: the later ones are; `park`: none is until `WorkQueue.unpark_messages`.
+                None: `block` if `key_concurrency` is 1, else keys have no order.
             rate: As many begin within `rate_s` in all processes, 1 or more, or None.
             rate_s: Seconds, more than 0.
             weight: Its part of the turns when several handlers want one in this process, 1 or more.
@@ -236,7 +243,13 @@ class App:
                 lease_s=lease_s,
                 batch=batch,
                 limits=Limits(
-                    concurrency, fleet_concurrency, key_concurrency, rate, rate_s, weight
+                    concurrency,
+                    fleet_concurrency,
+                    key_concurrency,
+                    rate,
+                    rate_s,
+                    weight,
+                    "block" if when_waiting is None and key_concurrency == 1 else when_waiting,
                 ),
                 retry_on=tuple(retry_on),
                 give_up_on=tuple(give_up_on),

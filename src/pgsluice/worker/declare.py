@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import FunctionType, SimpleNamespace
 from typing import Any, TypeVar, get_args, get_origin
 
+from pgsluice.client.limit_records import WhenWaiting
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.handler import (
     Batch,
@@ -206,6 +207,7 @@ def check_spec(spec: HandlerSpec) -> None:
                 f"{option} of handler {spec.name!r} is {value!r}; use {kind.__name__}(…)"
             )
     _check_numbers(spec)
+    _check_order(spec)
     _check_exceptions(spec)
     if spec.mode is Mode.TRANSACTION:
         if not isinstance(spec.route, QueueRoute):
@@ -245,6 +247,20 @@ def _check_numbers(spec: HandlerSpec) -> None:
             raise ArgumentError(f"{option} of handler {spec.name!r} is {number!r}; use {words}")
 
 
+def _check_order(spec: HandlerSpec) -> None:
+    limits = spec.limits
+    if limits.when_waiting not in (None, *get_args(WhenWaiting)):
+        raise ArgumentError(
+            f"when_waiting of handler {spec.name!r} is {limits.when_waiting!r}; use "
+            f"{', '.join(get_args(WhenWaiting))}, or None"
+        )
+    if limits.when_waiting is not None and limits.key_concurrency not in (None, 1):
+        raise ArgumentError(
+            f"key_concurrency of handler {spec.name!r} is {limits.key_concurrency} where messages of a key are handled "
+            "in order; use 1, or leave out when_waiting"
+        )
+
+
 def _check_exceptions(spec: HandlerSpec) -> None:
     for option, kinds in (("retry_on", spec.retry_on), ("give_up_on", spec.give_up_on)):
         for kind in kinds:
@@ -256,7 +272,7 @@ def _check_exceptions(spec: HandlerSpec) -> None:
 
 def _check_log_options(spec: HandlerSpec) -> None:
     limits, usual = spec.limits, Limits()
-    of_queues = ["fleet_concurrency", "key_concurrency", "rate", "rate_s"]
+    of_queues = ["fleet_concurrency", "key_concurrency", "rate", "rate_s", "when_waiting"]
     if isinstance(spec.route, ConsumerRoute):
         if spec.batch is not None:
             raise ArgumentError(

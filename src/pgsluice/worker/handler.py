@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
+from pgsluice.client.limit_records import WhenWaiting
 from pgsluice.worker.retry import Retry
 
 
@@ -111,6 +112,7 @@ class Limits:
         rate_s: Seconds, more than 0.
         weight: How often this handler gets its turn when several want one in this process: as often as its part of all
             weights, 1 or more.
+        when_waiting: What becomes of a key while one of its messages waits to be retried, or None: keys have no order.
     """
 
     concurrency: int = 10
@@ -119,6 +121,7 @@ class Limits:
     rate: int | None = None
     rate_s: float = 1.0
     weight: int = 1
+    when_waiting: WhenWaiting | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,13 +43,13 @@ async def declare_limits(
                     declared.key_concurrency,
                     declared.rate,
                     declared.rate_s,
-                    None,
+                    declared.when_waiting,
                 )
             )
         except PrivilegeError:
             _log.warning(
-                "queue %s: declared limits are not applied; declared: %s; stored: %s. Start the worker once as a member "
-                "of sluice_admin, or set them with `pgsluice queue limits set %s`",
+                "queue %s: declared limits are not applied; declared: %s; stored: %s. Start the worker once as a "
+                "member of sluice_admin, or set them with `pgsluice queue limits set %s`",
                 *(queue_name, described(declared), described(stored), queue_name),
             )
             return stored is not None
@@ -79,7 +79,7 @@ def described(of: Limits | QueueLimits | None) -> str:
         "fleet_concurrency": of.fleet_concurrency,
         "key_concurrency": of.key_concurrency,
         "rate": None if of.rate is None else f"{of.rate}/{of.rate_s:g}s",
-        "when_waiting": of.when_waiting if isinstance(of, QueueLimits) else None,
+        "when_waiting": of.when_waiting,
         "priority_weights": of.priority_weights if isinstance(of, QueueLimits) else None,
     }
     return " ".join(f"{name}={value}" for name, value in values.items() if value is not None) or (
@@ -90,14 +90,13 @@ def described(of: Limits | QueueLimits | None) -> str:
 def _values(of: Limits | QueueLimits | None) -> tuple[object, ...]:
     if of is None:
         return (None,) * 6
-    is_stored = isinstance(of, QueueLimits)
     return (
         of.fleet_concurrency,
         of.key_concurrency,
         of.rate,
         of.rate_s if of.rate is not None else None,
-        of.when_waiting if is_stored else None,
-        of.priority_weights if is_stored else None,
+        of.when_waiting,
+        of.priority_weights if isinstance(of, QueueLimits) else None,
     )
 
 
