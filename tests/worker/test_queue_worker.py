@@ -13,6 +13,7 @@ import pytest
 from pgsluice import QueueWorker, Retry, WorkQueue
 from pgsluice.errors import ArgumentError, ConnectionFailedError, PrivilegeError, QueueNotFoundError
 from pgsluice.worker.queue_worker import Round
+from pgsluice.worker.runtime.lost_sessions import UNCOUNTED_MAX
 from support import rows, value, wait_until
 
 
@@ -213,14 +214,37 @@ def test_a_session_that_the_server_ends_is_not_the_messages_fault(
 
     def handler(connection, message):
         write(connection, message)
-        observer.execute("select pg_terminate_backend(%s, 10000)", [connection.info.backend_pid])
+        seen.append(message.read_ct)
+        if message.read_ct != 2:
+            pid = connection.info.backend_pid
+            observer.execute("select pg_terminate_backend(%s, 10000)", [pid])
 
+    seen: list[int] = []
     worker = QueueWorker(pool, queue_name, handler, retry=Retry(max_attempts=1))
     with pytest.raises(ConnectionFailedError):
         worker.run_once()
 
     assert left(observer, queue_name) == ([1], [], [])
     assert effects(observer, queue_name) == []
+    assert worker.run_once() == Round(archived=1)
+    assert seen == [1, 2]
+
+
+def test_a_handler_that_ends_each_of_its_sessions_does_not_go_on_for_ever(
+    pool, observer, queue_name
+):
+    send(observer, queue_name, "a")
+    observer.execute(f"update pgmq.q_{queue_name} set read_ct = {UNCOUNTED_MAX}")
+
+    def handler(connection, _message):
+        connection.execute("select pg_terminate_backend(pg_backend_pid())")
+
+    worker = QueueWorker(pool, queue_name, handler, retry=Retry(max_attempts=1))
+    with pytest.raises(ConnectionFailedError):
+        worker.run_once()
+    observer.execute("select pgmq.set_vt(%s, 1, 0)", [queue_name])
+
+    assert worker.run_once() == Round(dead=1)
 
 
 KILLED = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 import threading
 from pathlib import Path
@@ -10,7 +11,18 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
-from pgsluice import EventLog, Maintenance, QueueWorker, Retry, Ticker, WorkQueue, schema
+from pgsluice import (
+    App,
+    Context,
+    EventLog,
+    Maintenance,
+    QueueWorker,
+    Retry,
+    Ticker,
+    Worker,
+    WorkQueue,
+    schema,
+)
 from pgsluice.embedded import EmbeddedServer
 from support import value, wait_until
 from support_consume import Consuming
@@ -107,6 +119,46 @@ def test_a_worker_outlives_a_crash_and_every_message_has_one_effect(crashing_ser
     assert fetch(crashing_server, "select count(*) from sluice.dead_letter") == 0
     effects = "select (count(*), count(distinct msg_id))::text from effect"
     assert fetch(crashing_server, effects) == f"({count},{count})"
+
+
+@pytest.mark.parametrize("style", ["fast", "immediate"])
+async def test_a_restart_costs_no_attempt(crashing_server, style):
+    count, name = 100, f"restart_{style}"
+    with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
+        WorkQueue(connection).create(name)
+        WorkQueue(connection).send_batch(name, list(range(count)))
+        connection.execute(f"create table effect_of_{name} (msg_id bigint)")
+    app = App(crashing_server.url(), name="restarted")
+    in_hand, stopped = asyncio.Event(), asyncio.Event()
+
+    @app.handler(name, name="tested", retry=Retry(max_attempts=1))
+    async def handle(_payload, context: Context):
+        async with context.transaction() as connection:
+            sql = f"insert into effect_of_{name} values (%s)"
+            await connection.execute(sql, [context.message_id])
+            if context.message_id >= 50 and not stopped.is_set():
+                in_hand.set()
+                await stopped.wait()
+
+    worker = Worker(app)
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(90):
+        await in_hand.wait()
+        await asyncio.to_thread(crashing_server.stop, style)
+        stopped.set()
+        await asyncio.to_thread(crashing_server.start)
+        while not await asyncio.to_thread(
+            fetch, crashing_server, f"select count(*) = 0 from pgmq.q_{name}"
+        ):
+            assert not running.done()
+        worker.stop()
+        await running
+
+    assert fetch(crashing_server, f"select count(*) from pgmq.a_{name}") == count
+    assert fetch(crashing_server, "select count(*) from sluice.dead_letter") == 0
+    effects = f"select (count(*), count(distinct msg_id))::text from effect_of_{name}"
+    assert fetch(crashing_server, effects) == f"({count},{count})"
+    assert worker.counts()["tested"].released > 0
 
 
 def test_a_ticker_ticks_and_outlives_a_crash(crashing_server, pool):

@@ -36,6 +36,7 @@ _PLAIN = re.compile(r"[^\s\"'=]+")
 # Results of an attempt, and how they are logged.
 _EVENTS: Mapping[str, tuple[int, str, str]] = {
     "retry": (logging.WARNING, "handler failed", "handler failed repeatedly"),
+    "released": (logging.WARNING, "handler lost its session", "handlers lost their sessions"),
     "stale": (logging.WARNING, "handler failed", "handler failed repeatedly"),
     "unsettled": (logging.WARNING, "handler failed", "handler failed repeatedly"),
     "acknowledged": (logging.WARNING, "handler failed", "handler failed repeatedly"),
@@ -115,9 +116,10 @@ class FailureLog:
             message_id: `msg_id` or `ev_id`.
             attempt: The number of the attempt that failed, the first is 1.
             failure: What the handler raised or answered.
-            result: `retry`; `dead`, dead-lettered; `blocked`, the consumer stays before the event; `stale`, another
-                worker has the message; `acknowledged`, it failed after its transaction acknowledged the message;
-                `unsettled`, the worker stopped before it could settle the message.
+            result: `retry`; `released`, its session was lost and the attempt does not count; `dead`, dead-lettered;
+                `blocked`, the consumer stays before the event; `stale`, another worker has the message;
+                `acknowledged`, it failed after its transaction acknowledged the message; `unsettled`, the worker
+                stopped before it could settle the message.
             next_retry_s: Seconds until the next attempt, at most, or None when that is not known.
             payload: The message's; its values are masked in the texts.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -14,12 +15,19 @@ import psycopg
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client import FailedMessage, Message, WorkQueue
-from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError, translate
+from pgsluice.errors import (
+    ArgumentError,
+    ConnectionFailedError,
+    RetryableError,
+    SluiceError,
+    translate,
+)
 from pgsluice.worker.failure_log import FailureLog, Origin
 from pgsluice.worker.listener import Listener
 from pgsluice.worker.pause import next_delay_s
 from pgsluice.worker.retry import Retry
 from pgsluice.worker.runtime.ending import failure_of
+from pgsluice.worker.runtime.lost_sessions import UNCOUNTED_MAX
 from pgsluice.worker.subscription import Subscription
 
 Handler = Callable[[psycopg.Connection[Any], Message], None]
@@ -185,14 +193,22 @@ class QueueWorker:
         except _LostClaimError:
             return "lost"
         except ConnectionFailedError:
-            raise  # not the message's fault: back after the visibility timeout
+            self._release(message, attempt)
+            raise
         except Exception as error:
             if isinstance(error, psycopg.Error):
                 meaning = translate(error)
                 if isinstance(meaning, ConnectionFailedError):
+                    self._release(message, attempt)
                     raise meaning from error
             return self._failed(message, attempt, error)
         return "archived"
+
+    def _release(self, message: Message, attempt: int) -> None:
+        """Give back a message whose session was lost, uncounted; the handler may be what ends it, so not for ever."""
+        if message.read_ct - attempt < UNCOUNTED_MAX:
+            with contextlib.suppress(SluiceError):  # then it is back after the visibility timeout
+                self._queue.hand_back(self._queue_name, [message])
 
     def _failed(self, message: Message, attempt: int, error: Exception) -> str:
         name = type(error).__name__

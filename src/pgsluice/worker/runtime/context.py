@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Generator, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, MutableMapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,6 +24,7 @@ from pgsluice.worker.answer import Done
 from pgsluice.worker.handler import HandlerSpec
 from pgsluice.worker.runtime.connections import Connections, shut_down
 from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
+from pgsluice.worker.runtime.lost_sessions import is_of_session
 from pgsluice.worker.runtime.source import Source
 
 _HEARTBEAT_S = 30.0
@@ -56,6 +57,8 @@ class Known:
         # Whether the handler's transaction says what becomes of the message: the engine keeps its hands off it.
         self.is_acknowledging = False
         self.is_acknowledged = False
+        # Whether the session of the handler's transaction ended under it, or there was none to be had.
+        self.is_session_lost = False
         # A handler of a batch has as many transactions as messages: each is committed at the end of its block.
         self._commits_at_once = spec.batch is not None
 
@@ -125,6 +128,27 @@ class Known:
             )
         return self._source.settling(Settlement(self._delivery, Done()))
 
+    def _note_loss(
+        self, connection: AsyncConnection[Any] | Connection[Any]
+    ) -> Callable[[Any, BaseException | None, Any], bool]:
+        """Return the end of a block that notes a lost session; it runs before the pool gets the connection back."""
+
+        def note(_kind: Any, error: BaseException | None, _trace: Any) -> bool:
+            if connection.broken and is_of_session(error):
+                self.is_session_lost = True
+            return False
+
+        return note
+
+    @contextlib.contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Note that the server could not be reached, or gave no connection."""
+        try:
+            yield
+        except (psycopg.OperationalError, ConnectionFailedError):
+            self.is_session_lost = True
+            raise
+
     def _check(self, settled: Settled | None = None) -> None:
         """Refuse to go on without the claim."""
         if settled is not None and settled.result == "lost":
@@ -150,7 +174,8 @@ class Context(Known):
             LeaseLostError: The claim is over.
         """
         if self._source is not None and not self.is_acknowledging:
-            lost = await self._source.extend([self._delivery], self._spec.lease_s)
+            with self._reaching():
+                lost = await self._source.extend([self._delivery], self._spec.lease_s)
             if lost:
                 self.lost.set()
         self._check()
@@ -185,7 +210,9 @@ class Context(Known):
         assert self._connections is not None  # noqa: S101 - else there was no call
         try:
             async with contextlib.AsyncExitStack() as stack:
-                connection = await stack.enter_async_context(self._connections.lend())
+                with self._reaching():
+                    connection = await stack.enter_async_context(self._connections.lend())
+                stack.push(self._note_loss(connection))
                 await stack.enter_async_context(connection.transaction())
                 if is_first:
                     await self._acknowledge(connection, call)
@@ -292,7 +319,9 @@ class SyncContext(Known):
         if self._source is not None and self._loop is not None and not self.is_acknowledging:
             extension = self._source.extend([self._delivery], self._spec.lease_s)
             beat = asyncio.run_coroutine_threadsafe(_of(extension), self._loop)
-            if beat.result(_HEARTBEAT_S):
+            with self._reaching():
+                lost = beat.result(_HEARTBEAT_S)
+            if lost:
                 self.lost.set()
         self._check()
 
@@ -326,7 +355,9 @@ class SyncContext(Known):
         assert self._connections is not None  # noqa: S101 - else there was no call
         try:
             with contextlib.ExitStack() as stack:
-                connection = stack.enter_context(self._connections.lend_sync())
+                with self._reaching():
+                    connection = stack.enter_context(self._connections.lend_sync())
+                stack.push(self._note_loss(connection))
                 stack.enter_context(connection.transaction())
                 if is_first:
                     self._acknowledge(connection, call)

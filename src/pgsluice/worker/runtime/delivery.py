@@ -26,6 +26,7 @@ class Delivery:
         lease_end_s: When the lease ends, on `time.monotonic`, measured from before the claim so that it never is
             later than the server's.
         is_suspect: Whether nobody heard of its last start again, so that it may have killed its process.
+        claims: How often it was claimed, this claim included; 0 if the source does not count claims.
         is_dead: True if `Source.begin` found its attempts used up and dead-lettered it.
     """
 
@@ -41,6 +42,12 @@ class Delivery:
     lease_end_s: float
     is_suspect: bool = False
     is_dead: bool = False
+    claims: int = 0
+
+    @property
+    def uncounted(self) -> int:
+        """Claims that counted as no attempt."""
+        return max(0, self.claims - self.attempt)
 
 
 @dataclass(frozen=True, slots=True)

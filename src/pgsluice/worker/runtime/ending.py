@@ -34,6 +34,11 @@ class Ending:
     failure: Failure | None = None
     settled: str | None = None
 
+    @property
+    def is_error(self) -> bool:
+        """Whether the handler raised or returned an exception that is no outcome."""
+        return self.failure is not None and self.failure.trace is not None
+
 
 DONE = Ending(Done())
 ACKNOWLEDGED = Ending(Done(), settled="done")

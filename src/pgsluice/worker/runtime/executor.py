@@ -28,6 +28,7 @@ from pgsluice.worker.runtime.ending import (
     ending_of_timeout,
     endings_of_results,
 )
+from pgsluice.worker.runtime.lost_sessions import LostSessions
 from pgsluice.worker.runtime.process_pool import Job, ProcessPool, RemoteError
 from pgsluice.worker.runtime.source import Source
 from pgsluice.worker.runtime.threads import Threads
@@ -64,6 +65,7 @@ class Executor:
         self._middlewares = middlewares
         self.threads = Threads(on_hung)
         self._processes = ProcessPool(max_memory_mb=max_memory_mb)
+        self._lost_sessions = LostSessions()
         self._calls: dict[str, HandlerCall] = {}
 
     async def prepare(self, spec: HandlerSpec) -> None:
@@ -100,9 +102,8 @@ class Executor:
         result = await self._attempt(spec, payload, context)
         if context.is_acknowledged:
             return _acknowledged(result)
-        if isinstance(result, Ending):
-            return result
-        return ending_of_result(spec, result)
+        ending = result if isinstance(result, Ending) else ending_of_result(spec, result)
+        return self._unless_lost(context, ending)
 
     async def handle_batch(self, spec: HandlerSpec, contexts: Sequence[AnyContext]) -> list[Ending]:
         """Call a handler for many messages; what became of each, in their order."""
@@ -126,11 +127,23 @@ class Executor:
         if called:
             result = await self._attempt(spec, payloads, called)
             rest = iter(endings_of_results(spec, result, len(called)))
+            # What is raised is of all messages, whichever context had the session.
+            is_lost = isinstance(result, Ending) and any(each.is_session_lost for each in called)
             for position, context in enumerate(contexts):
                 if position not in endings:
                     ending = next(rest)
-                    endings[position] = _acknowledged(ending) if context.is_acknowledged else ending
+                    endings[position] = (
+                        _acknowledged(ending)
+                        if context.is_acknowledged
+                        else self._unless_lost(context, ending, is_lost=is_lost)
+                    )
         return [endings[position] for position in range(len(contexts))]
+
+    def _unless_lost(self, context: AnyContext, ending: Ending, *, is_lost: bool = False) -> Ending:
+        """Return the ending of a call, released if it failed because its session was lost."""
+        if ending.is_error and (is_lost or context.is_session_lost):
+            return self._lost_sessions.ending(context.delivery, ending)
+        return ending
 
     async def _is_ready(self, spec: HandlerSpec) -> bool:
         """Whether there is a place where a handler runs. Its start is no part of the handler's time or fault."""

@@ -313,6 +313,7 @@ class QueueSource:
             key=key if isinstance(key, str) else None,
             raw=message,
             lease_end_s=lease_end_s,
+            claims=message.read_ct,
         )
 
 

@@ -1,0 +1,197 @@
+"""An attempt that failed because its session was lost is released and not counted, from every source; how often is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import psycopg
+import pytest
+from psycopg_pool import AsyncConnectionPool
+
+from pgsluice import EventLog, WorkQueue
+from pgsluice.worker import App, Batch, Context, Retry, SyncContext
+from pgsluice.worker.worker import Worker
+from support import rows
+from support_runtime import until
+from worker.test_worker import EFFECT, effects, left
+
+ONCE = Retry(max_attempts=1)
+TERMINATE = "select pg_terminate_backend(pg_backend_pid())"
+
+
+@pytest.fixture
+def app(worker_url):
+    return App(worker_url, name="tests")
+
+
+@contextlib.asynccontextmanager
+async def running(app, **options):
+    worker = Worker(app, **options)
+    task = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        async with asyncio.timeout(30):
+            await task
+
+
+@pytest.mark.parametrize(
+    ("is_async", "mode", "is_wrapped"),
+    [
+        (True, "lease", False),
+        (False, "lease", True),
+        (True, "transaction", True),
+        (False, "transaction", False),
+    ],
+    ids=["loop", "thread", "loop-transaction", "thread-transaction"],
+)
+async def test_an_attempt_whose_session_was_terminated_does_not_count(
+    app, observer, queue_name, caplog, mode, is_async, is_wrapped
+):
+    attempts = []
+
+    def begun(context):
+        attempts.append(context.attempt)
+        return TERMINATE if len(attempts) == 1 else "select 1"
+
+    async def in_loop(_payload, context: Context):
+        async with context.transaction() as connection:
+            await connection.execute(EFFECT, [queue_name, context.message_id, "written"])
+            try:
+                await connection.execute(begun(context))
+            except psycopg.Error as error:
+                raise (ValueError("no result") if is_wrapped else error) from error.__cause__
+
+    def in_thread(_payload, context: SyncContext):
+        with context.transaction() as connection:
+            connection.execute(EFFECT, [queue_name, context.message_id, "written"])
+            try:
+                connection.execute(begun(context))
+            except psycopg.Error as error:
+                raise (ValueError("no result") if is_wrapped else error) from error.__cause__
+
+    app.handler(queue_name, name="tested", mode=mode, retry=ONCE)(
+        in_loop if is_async else in_thread
+    )
+    WorkQueue(observer).send(queue_name, 1)
+
+    async with running(app) as worker:
+        await until(lambda: left(observer, queue_name) != (1, 0, 0), "the message to leave")
+
+    assert left(observer, queue_name) == (0, 1, 0)
+    assert effects(observer, queue_name) == [(1, "written")]
+    assert attempts == [1, 1]
+    counts = worker.counts()["tested"]
+    assert (counts.released, counts.retry, counts.done) == (1, 0, 1)
+    (line,) = [each for each in caplog.messages if each.startswith("handler lost its session")]
+    assert "outcome=released" in line
+
+
+async def test_of_a_batch_whose_session_was_terminated_no_message_counts(app, observer, queue_name):
+    attempts = []
+
+    @app.handler(queue_name, name="tested", batch=Batch(2, 1.0), retry=ONCE)
+    async def handle(_payloads: list, contexts: list[Context]):
+        attempts.append([context.attempt for context in contexts])
+        async with contexts[0].transaction() as connection:
+            await connection.execute(TERMINATE if len(attempts) == 1 else "select 1")
+
+    WorkQueue(observer).send_batch(queue_name, [1, 2])
+
+    async with running(app):
+        await until(lambda: left(observer, queue_name)[0] == 0, "the messages to leave")
+
+    assert left(observer, queue_name) == (0, 2, 0)
+    assert {attempt for call in attempts for attempt in call} == {1}
+
+
+async def test_an_attempt_that_got_no_connection_does_not_count(
+    app, worker_url, observer, queue_name
+):
+    attempts = []
+
+    @app.handler(queue_name, name="tested", retry=ONCE)
+    async def handle(_payload, context: Context):
+        attempts.append(context.attempt)
+        async with context.transaction():
+            pass
+
+    WorkQueue(observer).send(queue_name, 1)
+
+    async with (
+        AsyncConnectionPool(worker_url, min_size=1, max_size=1, timeout=0.2) as pool,
+        running(app, pool=pool),
+    ):
+        async with pool.connection():
+            await until(lambda: len(attempts) == 2, "a second attempt")
+        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave")
+
+    assert left(observer, queue_name) == (0, 1, 0)
+    assert set(attempts) == {1}
+
+
+async def test_a_message_that_was_delivered_twenty_times_uncounted_counts_its_lost_sessions(
+    app, observer, queue_name
+):
+    """So a handler that always terminates its own session ends."""
+
+    @app.handler(queue_name, name="tested", retry=ONCE)
+    def handle(_payload, context: SyncContext):
+        with context.transaction() as connection:
+            connection.execute(TERMINATE)
+
+    WorkQueue(observer).send(queue_name, 1)
+    observer.execute(f"update pgmq.q_{queue_name} set read_ct = 20")
+
+    async with running(app):
+        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave")
+
+    query = "select attempts, error_type from sluice.dead_letter where queue_name = %s"
+    assert rows(observer, query, queue_name) == [(1, "AdminShutdown")]
+
+
+async def test_an_error_of_another_connection_of_the_handler_counts(
+    app, worker_url, observer, queue_name
+):
+    @app.handler(queue_name, name="tested", retry=ONCE)
+    def handle(_payload, context: SyncContext):
+        with context.transaction(), psycopg.connect(worker_url) as other:
+            other.execute(TERMINATE)
+
+    WorkQueue(observer).send(queue_name, 1)
+
+    async with running(app):
+        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave")
+
+    assert left(observer, queue_name) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("is_group", [True, False], ids=["group", "consumer"])
+async def test_an_event_whose_session_was_terminated_does_not_count(
+    app, observer, queue_name, is_group
+):
+    log_name = f"log_{queue_name}"
+    log = EventLog(observer)
+    log.create_queue(log_name)
+    attempts = []
+    route = {"group": "readers"} if is_group else {"consumer": "reader"}
+
+    @app.handler(log=log_name, name="tested", retry=ONCE, **route)
+    async def handle(_payload, context: Context):
+        attempts.append(context.attempt)
+        async with context.transaction() as connection:
+            await connection.execute(TERMINATE if len(attempts) == 1 else "select 1")
+            await connection.execute(EFFECT, [log_name, 1, "written"])
+
+    async with running(app) as worker:
+        await until(lambda: worker.status().state == "running", "the worker to run")
+        log.insert_event(log_name, "t", '"x"')
+        log.force_tick(log_name)
+        log.ticker(log_name)
+        await until(lambda: effects(observer, log_name) != [], "an effect", 20)
+
+    assert attempts == [1, 1]
+    counts = worker.counts()["tested"]
+    assert (counts.dead, counts.retry) == (0, 0)
