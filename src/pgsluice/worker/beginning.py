@@ -23,8 +23,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-async def begin(app: App, specs: Iterable[HandlerSpec], target: Target) -> dict[str, Any]:
+async def begin(
+    app: App, specs: Iterable[HandlerSpec], target: Target, *, connections: int
+) -> dict[str, Any]:
     """Look whether handlers can be run, and write what the app declares.
+
+    Args:
+        app: Whose handlers.
+        specs: The handlers.
+        target: Where to connect.
+        connections: The most connections that they may use.
 
     Returns:
         The options that connections need here, as `psycopg.connect` takes them.
@@ -33,7 +41,7 @@ async def begin(app: App, specs: Iterable[HandlerSpec], target: Target) -> dict[
         ConnectionFailedError: The server is away; to be called again.
         SluiceError: What waiting does not mend.
     """
-    options = await in_thread(lambda: start_checks.require(target, specs))
+    options = await in_thread(lambda: start_checks.require(target, specs, connections))
     if app.schedules:
         await _declare(app, target)
     return options

@@ -68,7 +68,12 @@ class BackgroundWorker:
             SluiceError: What waiting does not mend, such as a database without the schemas.
         """
         try:
-            self._connection_options = await begin(self._app, self._specs.values(), self._target)
+            self._connection_options = await begin(
+                self._app,
+                self._specs.values(),
+                self._target,
+                connections=self._options.shares(self._specs.values()).total,
+            )
             self._worker = self._make()
         except (ConnectionFailedError, RetryableError) as error:
             _log.warning("worker: %s; it begins when the server is there", error)

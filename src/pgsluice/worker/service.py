@@ -51,6 +51,7 @@ class Settings:
     prefetch: int | None
     lease_s: float | None
     max_memory_mb: int | None
+    max_connections: int | None
     until_empty: bool
     idle_s: float
     grace_s: float
@@ -153,16 +154,24 @@ class Service:
                 return 0
             from pgsluice.worker.worker import Worker, WorkerOptions
 
+            options = WorkerOptions(
+                concurrency=self._settings.concurrency,
+                prefetch=self._settings.prefetch,
+                lease_s=self._settings.lease_s,
+                max_memory_mb=self._settings.max_memory_mb,
+                max_connections=self._settings.max_connections,
+            )
+            try:
+                connections = options.shares(specs.values()).total
+            except SluiceError as error:
+                _log.critical("%s", error)
+                return EXIT_ERROR
+
             def make(connection_options: dict[str, Any]) -> Worker:
                 return Worker(
                     app,
                     handlers=list(specs),
-                    options=WorkerOptions(
-                        concurrency=self._settings.concurrency,
-                        prefetch=self._settings.prefetch,
-                        lease_s=self._settings.lease_s,
-                        max_memory_mb=self._settings.max_memory_mb,
-                    ),
+                    options=options,
                     conninfo=target.conninfo,
                     connection_options=connection_options,
                 )
@@ -172,7 +181,7 @@ class Service:
                     serve(
                         make,
                         self._shutdown,
-                        begin=lambda: begin(app, specs.values(), target),
+                        begin=lambda: begin(app, specs.values(), target, connections=connections),
                         tell=self._tell_all,
                         until_empty_s=self._settings.idle_s if self._settings.until_empty else None,
                     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from pgsluice import schema
 from pgsluice.client import EventLog, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
-from pgsluice.client.calls.upkeep import Server
+from pgsluice.client.calls.upkeep import Connections, Server
 from pgsluice.connection import Target, connect
 from pgsluice.errors import (
     ConfigurationError,
@@ -23,6 +24,7 @@ from pgsluice.errors import (
 )
 from pgsluice.worker.handler import GroupRoute, HandlerSpec, QueueRoute, Route
 
+_log = logging.getLogger(__name__)
 # What the runtime calls for each kind of route; those of them that the database has must be allowed.
 _OF_QUEUES = (
     "pgmq.read",
@@ -56,15 +58,22 @@ class Finding:
         name: What was looked at: `server`, `schema`, `rights`, …
         detail: What was found, or what is wrong and what to do.
         error: What would keep a worker from starting, or None.
+        is_short: Whether it starts, and may have to wait for what the server has too little of.
     """
 
     name: str
     detail: str
     error: SluiceError | None = None
+    is_short: bool = False
 
 
-def require(target: Target, specs: Iterable[HandlerSpec]) -> dict[str, Any]:
-    """Look at everything.
+def require(target: Target, specs: Iterable[HandlerSpec], connections: int = 0) -> dict[str, Any]:
+    """Look at everything, and log what is short.
+
+    Args:
+        target: Where to connect.
+        specs: The handlers.
+        connections: The most connections that they may use.
 
     Returns:
         The options that connections need here, as `psycopg.connect` takes them.
@@ -72,15 +81,17 @@ def require(target: Target, specs: Iterable[HandlerSpec]) -> dict[str, Any]:
     Raises:
         SluiceError: The first that keeps a worker from starting.
     """
-    findings = look(target, specs)
+    findings = look(target, specs, connections)
     for finding in findings:
         if finding.error is not None:
             raise finding.error
+        if finding.is_short:
+            _log.warning("%s: %s", finding.name, finding.detail)
     is_pooled = Finding("connection", _POOLED) in findings
     return UNKNOWN if is_pooled else {}
 
 
-def look(target: Target, specs: Iterable[HandlerSpec]) -> list[Finding]:
+def look(target: Target, specs: Iterable[HandlerSpec], connections: int = 0) -> list[Finding]:
     """Look at the server, the schemas, the rights, the connection, the queues and logs; changes nothing.
 
     Returns:
@@ -91,14 +102,16 @@ def look(target: Target, specs: Iterable[HandlerSpec]) -> list[Finding]:
     """
     with connect(target, autocommit=True, prepare_threshold=None) as connection:
         found = []
-        for finding in _each(connection, list(specs)):
+        for finding in _each(connection, list(specs), connections):
             found.append(finding)
             if finding.error is not None:
                 break
         return found
 
 
-def _each(connection: psycopg.Connection[Any], specs: list[HandlerSpec]) -> Iterator[Finding]:
+def _each(
+    connection: psycopg.Connection[Any], specs: list[HandlerSpec], connections: int
+) -> Iterator[Finding]:
     runner = Runner(connection)
     server = runner.run(upkeep.server())
     version = connection.info.server_version
@@ -112,10 +125,10 @@ def _each(connection: psycopg.Connection[Any], specs: list[HandlerSpec]) -> Iter
     yield _checked(
         "rights", "sufficient", lambda: _require_rights(runner, needed, server.role_name)
     )
-    yield Finding(
-        "connection",
-        "to the server itself" if connection.info.backend_pid == server.backend_pid else _POOLED,
-    )
+    is_pooled = connection.info.backend_pid != server.backend_pid
+    yield Finding("connection", _POOLED if is_pooled else "to the server itself")
+    if connections and not is_pooled:
+        yield _room(runner.run(upkeep.connections_left()), connections)
     yield Finding("maintenance", _maintenance(runner, server.role_name))
     yield from _routes(connection, specs)
 
@@ -149,6 +162,15 @@ def _require_rights(runner: Runner, function_names: list[str], role_name: str) -
         raise PrivilegeError(
             f"role {role_name} may not call {', '.join(forbidden)}; ask an administrator to grant it sluice_reader"
         )
+
+
+def _room(left: Connections, wanted: int) -> Finding:
+    """Compare the connections that a process may use with those that the server has left."""
+    detail = f"up to {wanted} in this process; {left.left} left for role {left.role_name}: {left.described()}"
+    if wanted <= left.left:
+        return Finding("connections", detail)
+    way_out = "; use fewer with --max-connections, or allow more on the server, else handlers and claims wait"
+    return Finding("connections", detail + way_out, is_short=True)
 
 
 def _maintenance(runner: Runner, role_name: str) -> str:

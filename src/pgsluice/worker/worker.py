@@ -17,11 +17,13 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError
+from pgsluice.settings import Settings
 from pgsluice.worker.failure_log import FailureLog
-from pgsluice.worker.handler import ConsumerRoute, Execution, HandlerSpec, QueueRoute
+from pgsluice.worker.handler import Execution, HandlerSpec, QueueRoute
 from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.middleware import Middleware
 from pgsluice.worker.pause import async_pause
+from pgsluice.worker.runtime.connection_shares import Shares, shares
 from pgsluice.worker.runtime.connections import Connections, unhurried
 from pgsluice.worker.runtime.consumer_lane import ConsumerLane, make_consumer_lanes
 from pgsluice.worker.runtime.delivery import Counts
@@ -34,8 +36,6 @@ from pgsluice.worker.runtime.status import HandlerStatus, SourceStatus, WorkerSt
 from pgsluice.worker.runtime.turns import Turns
 
 _log = logging.getLogger(__name__)
-# Of a lane: a claim, a heartbeat, a settlement, and one to spare.
-_CONNECTIONS_PER_LANE = 4
 _EMPTY_LOOK_S = 0.02
 _EMPTY_POLL_S = 0.1
 
@@ -60,12 +60,15 @@ class WorkerOptions:
             busy; of slow ones it keeps messages from other workers. None: as many as it starts in a tenth of a second.
         lease_s: How long a claim lasts without a heartbeat, for all handlers, more than 1 second; None: as each says.
         max_memory_mb: As much address space as a process for handlers may use; None: no limit.
+        max_connections: The most connections of the process for claims, handlers and its listener; None:
+            `PGSLUICE_MAX_CONNECTIONS`, else 30.
     """
 
     concurrency: int | None = None
     prefetch: int | None = None
     lease_s: float | None = None
     max_memory_mb: int | None = None
+    max_connections: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what could not be followed."""
@@ -77,6 +80,26 @@ class WorkerOptions:
             raise ArgumentError(f"lease_s is {self.lease_s}; use more than 1 second")
         if self.max_memory_mb is not None and self.max_memory_mb < 1:
             raise ArgumentError(f"max_memory_mb is {self.max_memory_mb}; use 1 or more")
+        if self.max_connections is not None and self.max_connections < 1:
+            raise ArgumentError(f"max_connections is {self.max_connections}; use 1 or more")
+
+    def shares(self, specs: Iterable[HandlerSpec], *, has_pool: bool = False) -> Shares:
+        """Divide the connections of a process that runs these handlers.
+
+        Args:
+            specs: The handlers.
+            has_pool: Whether `async def` handlers use a pool of the caller's.
+
+        Raises:
+            ArgumentError: The handlers need more.
+        """
+        most = self.max_connections
+        return shares(
+            specs,
+            max_connections=Settings.load().max_connections if most is None else most,
+            concurrency=self.concurrency,
+            has_pool=has_pool,
+        )
 
 
 class Worker:
@@ -112,11 +135,14 @@ class Worker:
             make_feeds: What makes the sources; for tests without a server.
 
         Raises:
-            ArgumentError: The app has no such handler, or none for such a queue, or none at all.
+            ArgumentError: The app has no such handler, or none for such a queue, or none at all; or the handlers need
+                more connections than `max_connections`.
+            ConfigurationError: `PGSLUICE_MAX_CONNECTIONS` is no whole number.
         """
         self._app = app
         self._options = options or WorkerOptions()
         self._specs = _chosen(app, handlers, queues, self._options)
+        self._shares = self._options.shares(self._specs, has_pool=pool is not None)
         self._conninfo = conninfo
         self._pool = pool
         self._connection_options = dict(connection_options or {})
@@ -278,12 +304,12 @@ class Worker:
             # It may start the embedded server.
             conninfo = (await asyncio.to_thread(resolve, self._app.dsn)).conninfo
         options.setdefault("application_name", f"pgsluice {self._app.name}")
-        calls = sum(spec.limits.concurrency for spec in self._specs)
         connections = Connections(
             conninfo,
-            engine_size=_CONNECTIONS_PER_LANE * max(1, len(self._specs)),
-            handlers_size=max(1, min(calls, self._options.concurrency or calls)),
-            consumers_size=max(1, 2 * sum(isinstance(s.route, ConsumerRoute) for s in self._specs)),
+            engine_size=self._shares.engine,
+            handlers_size=max(1, self._shares.loop),
+            threads_size=max(1, self._shares.threads),
+            consumers_size=max(1, self._shares.consumers),
             handlers=self._pool,
             options=options,
         )

@@ -26,6 +26,45 @@ class Server(NamedTuple):
     database_name: str
 
 
+class Connections(NamedTuple):
+    """What bounds the connections of a role, and how many there are now, that of the call left out.
+
+    Attributes:
+        role_name: Who this session logged in as.
+        server_max: What the server has for this role: `max_connections` less what is reserved for others.
+        server_used: Connections of clients.
+        role_max: The `CONNECTION LIMIT` of the role, or None.
+        role_used: Connections of the role.
+        database_max: The `CONNECTION LIMIT` of the database, or None.
+        database_used: Connections to the database.
+    """
+
+    role_name: str
+    server_max: int
+    server_used: int
+    role_max: int | None
+    role_used: int
+    database_max: int | None
+    database_used: int
+
+    @property
+    def left(self) -> int:
+        """How many more this role may open."""
+        return max(0, min(limit - used for _, limit, used in self._bounds()))
+
+    def described(self) -> str:
+        """Return the bounds as text: `server 12 of 97, database 3 of 20`."""
+        return ", ".join(f"{name} {used} of {limit}" for name, limit, used in self._bounds())
+
+    def _bounds(self) -> list[tuple[str, int, int]]:
+        bounds = [("server", self.server_max, self.server_used)]
+        if self.role_max is not None:
+            bounds.append(("role", self.role_max, self.role_used))
+        if self.database_max is not None:
+            bounds.append(("database", self.database_max, self.database_used))
+        return bounds
+
+
 class ExtraMaintenance(NamedTuple):
     """A function that a log names in `queue_extra_maint`, to be called with the log's name."""
 
@@ -39,6 +78,27 @@ def server() -> Call[Server]:
         "current_user::text, current_database()::text",
         (),
         lambda rows: Server(*rows[0]),
+    )
+
+
+def connections_left() -> Call[Connections]:
+    """A session that belongs to another role shows its database, and not always its kind."""
+    return Call(
+        "select r.rolname::text, "
+        "current_setting('max_connections')::integer - case when r.rolsuper then 0 else "
+        "current_setting('superuser_reserved_connections')::integer "
+        "+ coalesce(current_setting('reserved_connections', true), '0')::integer end, "
+        "a.server_used::integer, "
+        "case when r.rolconnlimit >= 0 and not r.rolsuper then r.rolconnlimit end, a.role_used::integer, "
+        "case when d.datconnlimit >= 0 and not r.rolsuper then d.datconnlimit end, a.database_used::integer "
+        "from pg_catalog.pg_roles as r, pg_catalog.pg_database as d, lateral ("
+        "select count(*) as server_used, count(*) filter (where s.usesysid = r.oid) as role_used, "
+        "count(*) filter (where s.datid = d.oid) as database_used "
+        "from pg_catalog.pg_stat_activity as s where s.datid is not null and s.pid <> pg_backend_pid() "
+        "and coalesce(s.backend_type, 'client backend') = 'client backend') as a "
+        "where r.rolname = session_user and d.datname = current_database()",
+        (),
+        lambda rows: Connections(*rows[0]),
     )
 
 

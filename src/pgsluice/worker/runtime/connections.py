@@ -21,6 +21,8 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 _ENGINE_WAIT_S = 2.0
 _RECONNECT_S = 1.0
 _CONNECT_S = 5
+# A connection of handlers that was not needed for as long is closed.
+_IDLE_S = 60.0
 # A statement of the engine's own takes milliseconds. One without an answer for so long has lost its server, which
 # neither TCP nor a pooler between may ever say. What prepares a queue is not hurried: it may build an index.
 _ANSWER_S = 15.0
@@ -180,6 +182,7 @@ class Connections:
         *,
         engine_size: int,
         handlers_size: int,
+        threads_size: int | None = None,
         consumers_size: int = 1,
         handlers: AsyncConnectionPool[Any] | None = None,
         options: dict[str, Any] | None = None,
@@ -189,14 +192,15 @@ class Connections:
         Args:
             conninfo: Where to connect.
             engine_size: The most connections of the engine, 1 or more.
-            handlers_size: The most connections of the handlers, 1 or more; those in threads have as many again.
-            consumers_size: The most connections of consumers, 1 or more; each needs two.
+            handlers_size: The most connections of `async def` handlers, 1 or more.
+            threads_size: The most connections of handlers in threads, 1 or more; None: as many.
+            consumers_size: The most connections of consumers, 1 or more; each needs one for its batch.
             handlers: A pool of the caller's for `async def` handlers instead. It stays open.
             options: For every connection, as `psycopg.connect` takes them.
         """
         self._conninfo = conninfo
         self._options = {"connect_timeout": _CONNECT_S, **(options or {})}
-        self._handlers_size = handlers_size
+        self._threads_size = handlers_size if threads_size is None else threads_size
         self.engine = AsyncConnectionPool[EngineConnection](
             conninfo,
             connection_class=EngineConnection,
@@ -217,6 +221,7 @@ class Connections:
             kwargs={**self._options, "autocommit": True},
             timeout=_ENGINE_WAIT_S,
             reconnect_timeout=_RECONNECT_S,
+            max_idle=_IDLE_S,
             open=False,
             reset=HandlerConnection.reset,
             name="consumers",
@@ -230,6 +235,7 @@ class Connections:
             max_size=handlers_size,
             kwargs=self._options,
             reconnect_timeout=_RECONNECT_S,
+            max_idle=_IDLE_S,
             open=False,
             name="handlers",
         )
@@ -285,9 +291,10 @@ class Connections:
                     connection_class=ThreadConnection,
                     check=ThreadConnection.check,
                     min_size=0,
-                    max_size=self._handlers_size,
+                    max_size=self._threads_size,
                     kwargs=self._options,
                     reconnect_timeout=_RECONNECT_S,
+                    max_idle=_IDLE_S,
                     open=True,
                     name="threads",
                 )
