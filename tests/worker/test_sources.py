@@ -469,3 +469,19 @@ def test_two_handlers_of_a_group_for_the_same_events_are_refused(log_name):
     rest = GroupRoute(log_name, "mailers")
     with pytest.raises(ConfigurationError, match="both for all events"):
         make_feeds([spec(rest, "one"), spec(rest, "two")], None, None, "tester")
+
+
+def test_a_group_that_allows_fewer_attempts_than_its_handler_is_logged_with_both_numbers(
+    worker_url, observer, log_name, caplog
+):
+    async def nothing(_source):
+        pass
+
+    route = GroupRoute(log_name, "limited")
+    for attempts in (3, 2, 5):
+        with_source(worker_url, nothing, route, retry=Retry(max_attempts=attempts))
+
+    (line,) = [each for each in caplog.messages if "attempts" in each]
+    assert "allows 3 attempts" in line
+    assert "max_attempts=5" in line
+    assert f"pgsluice group set {log_name} limited --max-attempts 5" in line

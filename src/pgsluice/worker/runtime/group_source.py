@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from pgsluice.worker.runtime.patience import PASSING
 from pgsluice.worker.runtime.polling import Polling
 from pgsluice.worker.runtime.routing import Routing, key_of
 
+_log = logging.getLogger(__name__)
 _FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 _TOO_MANY = "too many attempts"
 # Claims in a row of nothing but events that no handler is for; then the others of the process have their turn.
@@ -137,7 +139,19 @@ class GroupSource:
             with contextlib.suppress(GroupStateError):
                 await self._group.create(**self._options())
             self._info = await self._group.info()
+        self._compare_attempts(self._info)
         await self._polling.ask()
+
+    def _compare_attempts(self, info: GroupInfo) -> None:
+        """Log handlers that declare more attempts than their group allows: a group keeps what it was created with."""
+        for spec in self._specs:
+            if spec.retry is not None and spec.retry.max_attempts > info.max_attempts:
+                _log.warning(
+                    "%s: allows %d attempts, and handler %s declares max_attempts=%d, of which the later ones are not "
+                    "made; allow them with `pgsluice group set %s %s --max-attempts %d`",
+                    *(self.name, info.max_attempts, spec.name, spec.retry.max_attempts),
+                    *(*self._names, spec.retry.max_attempts),
+                )
 
     async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
         """As in `Source`. A claim that finds nothing may have let delayed events into the log, for the next one."""
