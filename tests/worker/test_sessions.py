@@ -13,6 +13,7 @@ from worker.test_worker import drained
 
 STATE = """
     select current_setting('search_path'), current_setting('timezone'), current_setting('statement_timeout'),
+        current_setting('client_connection_check_interval'),
         current_user::text, current_setting('transaction_isolation'), current_setting('transaction_read_only'),
         (select array_agg(c) from pg_listening_channels() as c),
         (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()),

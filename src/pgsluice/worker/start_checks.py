@@ -35,6 +35,7 @@ _OF_QUEUES = (
     "sluice.extend",
     "sluice.fail",
     "sluice.hand_back",
+    "sluice.try_lock_messages",
 )
 _OF_GROUPS = ("sluice.acknowledge", "sluice.claim", "sluice.release", "sluice.renew")
 _OF_CONSUMERS = ("pgq.event_retry", "pgq.finish_batch", "pgq.next_batch", "sluice.batch_query")

@@ -102,6 +102,11 @@ def lock_messages(queue_name: str, messages: Sequence[Message]) -> Call[list[Cla
     return Call(sql, (queue_name, *_claims(messages)), record(ClaimOutcome), queue_name)
 
 
+def try_lock_messages(queue_name: str, messages: Sequence[Message]) -> Call[list[int]]:
+    sql: LiteralString = "select * from sluice.try_lock_messages(%s::text, %s::bigint[])"
+    return Call(sql, (queue_name, _claims(messages)[0]), column, queue_name)
+
+
 def _claims(messages: Sequence[Message]) -> tuple[list[int], list[int]]:
     return [message.msg_id for message in messages], [message.read_ct for message in messages]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pgsluice.client.calls.call import Call, record, scalar
+from pgsluice.client.calls.call import Call, column, record, scalar
 
 
 class Server(NamedTuple):
@@ -113,6 +113,21 @@ def forbidden(function_names: Sequence[str]) -> Call[list[str]]:
         (list(function_names),),
         lambda rows: [row[0] for row in rows],
     )
+
+
+def check_client(interval_ms: int) -> Call[list[str]]:
+    """Let the server look this often whether the client of a running statement is there, unless it does already."""
+    return Call(
+        "select set_config(name, %s::text, false) from pg_settings "
+        "where name = 'client_connection_check_interval' and setting = '0'",
+        (str(interval_ms),),
+        column,
+    )
+
+
+def wait_for_locks(at_most_ms: int) -> Call[str]:
+    """Let statements of this transaction fail when they wait longer for a lock."""
+    return Call("select set_config('lock_timeout', %s::text, true)", (str(at_most_ms),), scalar)
 
 
 def lead(backend_pid: int) -> Call[bool | None]:

@@ -16,6 +16,10 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import upkeep
+from pgsluice.errors import SluiceError
+
 # The engine rather hears soon that there is no connection, and asks again: the pool's own attempts are twice as far
 # apart each time, and a server that is back would wait for the next.
 _ENGINE_WAIT_S = 2.0
@@ -36,6 +40,9 @@ _RESET = (
     "close all; reset session authorization; reset all; unlisten *; select pg_advisory_unlock_all(); "
     "discard temp; discard sequences"
 )
+_CANCEL_S = 2.0
+_CLIENT_CHECK_MS = 2_000
+_RESET_WATCHED = f"{_RESET}; set client_connection_check_interval = {_CLIENT_CHECK_MS}"
 
 
 @contextlib.contextmanager
@@ -52,6 +59,16 @@ def shut_down(descriptor: int) -> None:
     """End a connection from outside: whoever waits on it finds it closed, and so does the server."""
     with socket.socket(fileno=os.dup(descriptor)) as copy:
         copy.shutdown(socket.SHUT_RDWR)
+
+
+def cut_off(connection: Connection[Any]) -> None:
+    """Cancel what a connection of another thread runs, and end the connection; takes up to 2 seconds."""
+    with contextlib.suppress(
+        OSError, psycopg.Error
+    ):  # it is closed already, or the server does not answer
+        connection.cancel_safe(timeout=_CANCEL_S)
+    with contextlib.suppress(OSError, psycopg.Error):
+        shut_down(connection.fileno())
 
 
 class EngineConnection(AsyncConnection[Any]):
@@ -134,7 +151,13 @@ class HandlerConnection(_Lent, AsyncConnection[Any]):
 
 
 class ThreadConnection(_Lent, Connection[Any]):
-    """A connection for handlers in threads."""
+    """A connection for handlers in threads.
+
+    Attributes:
+        is_watched: True if its server looks for the client of a running statement because this worker said so.
+    """
+
+    is_watched = False
 
     def check(self) -> None:
         """As `HandlerConnection.check`."""
@@ -157,7 +180,7 @@ class ThreadConnection(_Lent, Connection[Any]):
         try:
             _restore(self, self._settings)
             self.set_autocommit(True)
-            self.execute(_RESET, prepare=False)
+            self.execute(_RESET_WATCHED if self.is_watched else _RESET, prepare=False)
             self.set_autocommit(autocommit)
         except psycopg.Error:
             self.close()
@@ -166,6 +189,12 @@ class ThreadConnection(_Lent, Connection[Any]):
 def _give_up(connection: AsyncConnection[Any] | Connection[Any]) -> None:
     with contextlib.suppress(OSError, psycopg.Error):  # it is closed already
         shut_down(connection.fileno())
+
+
+def _look_for_client(connection: ThreadConnection) -> None:
+    """Let the server end a statement whose client is gone, where it can; elsewhere a cancelled statement must do."""
+    with contextlib.suppress(SluiceError), connection.transaction():
+        connection.is_watched = bool(Runner(connection).run(upkeep.check_client(_CLIENT_CHECK_MS)))
 
 
 class Connections:
@@ -290,6 +319,7 @@ class Connections:
                     self._conninfo,
                     connection_class=ThreadConnection,
                     check=ThreadConnection.check,
+                    configure=_look_for_client,
                     min_size=0,
                     max_size=self._threads_size,
                     kwargs=self._options,

@@ -22,7 +22,7 @@ from pgsluice.client.calls import Call, inbox
 from pgsluice.errors import ConnectionFailedError, HandlerError, LeaseLostError
 from pgsluice.worker.answer import Done
 from pgsluice.worker.handler import HandlerSpec
-from pgsluice.worker.runtime.connections import Connections, shut_down
+from pgsluice.worker.runtime.connections import Connections, cut_off
 from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
 from pgsluice.worker.runtime.lost_sessions import is_of_session
 from pgsluice.worker.runtime.source import Source
@@ -248,6 +248,7 @@ class Context(Known):
             try:
                 async with stack:
                     self._pending = None
+                    self._check()
                     _require_committable(connection)
                 self.is_acknowledged = True
             finally:
@@ -393,6 +394,7 @@ class SyncContext(Known):
             try:
                 with stack:
                     self._pending = None
+                    self._check()
                     _require_committable(connection)
                 self.is_acknowledged = True
             finally:
@@ -439,13 +441,16 @@ class SyncContext(Known):
     def abandon(self) -> None:
         """Let a thread that cannot be stopped do no more: its transaction is rolled back by the server.
 
-        The connection belongs to the thread, and to close it from another is not safe; its socket can be shut down.
+        The statement that runs is cancelled first, as a backend that is busy does not notice a closed connection. The
+        connection belongs to the thread, and to close it from another is not safe; its socket can be shut down.
         """
         self.lost.set()
         connection = self._connection or (self._pending and self._pending[0])
         if connection is not None:
-            with contextlib.suppress(OSError, psycopg.Error):  # it is closed already
-                shut_down(connection.fileno())
+            # Another connection is needed to cancel, which may take long.
+            threading.Thread(
+                target=cut_off, args=[connection], name="pgsluice-cut-off", daemon=True
+            ).start()
 
 
 def _require_committable(connection: AsyncConnection[Any] | Connection[Any]) -> None:

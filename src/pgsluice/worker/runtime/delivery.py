@@ -28,6 +28,8 @@ class Delivery:
         is_suspect: Whether nobody heard of its last start again, so that it may have killed its process.
         claims: How often it was claimed, this claim included; 0 if the source does not count claims.
         is_dead: True if `Source.begin` found its attempts used up and dead-lettered it.
+        is_locked: True if another transaction held its row lock when the source was last to change it. Then no other
+            worker can claim it, whenever its lease ends.
     """
 
     source_name: str
@@ -43,6 +45,7 @@ class Delivery:
     is_suspect: bool = False
     is_dead: bool = False
     claims: int = 0
+    is_locked: bool = False
 
     @property
     def uncounted(self) -> int:
@@ -88,7 +91,8 @@ class Settled:
 
     Attributes:
         delivery: Which.
-        result: `done`; `retry`, it comes again; `released`; `dead`; `lost`, the claim was over: nothing was changed.
+        result: `done`; `retry`, it comes again; `released`; `dead`; `lost`, the claim was over: nothing was changed;
+            `locked`, another transaction holds its row lock: it is still to be settled.
         next_retry_s: For `retry`, seconds until the next attempt, at most; None: the source does not know.
     """
 

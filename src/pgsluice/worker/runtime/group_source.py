@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from psycopg.errors import LockNotAvailable
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client import AsyncShareGroup, ClaimedEvent
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import Call, Steps, listeners, share_groups
+from pgsluice.client.calls import Call, Steps, listeners, share_groups, upkeep
 from pgsluice.client.group_records import GroupInfo, GroupOptions, Outcome
 from pgsluice.errors import (
     ClaimNotFoundError,
     GroupNotFoundError,
     GroupStateError,
     LeaseLostError,
+    RetryableError,
 )
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import GroupRoute, HandlerSpec
@@ -31,10 +35,16 @@ from pgsluice.worker.runtime.polling import Polling
 from pgsluice.worker.runtime.routing import Routing, key_of
 
 _log = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer")
 _FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 _TOO_MANY = "too many attempts"
 # Claims in a row of nothing but events that no handler is for; then the others of the process have their turn.
 _PASSED_OVER_MAX = 10
+# A statement without a result after this long may wait for a lock. Then claims are settled one by one for a while, and
+# each waits for its lock for a moment only.
+_WAIT_S = 1.0
+_CAREFUL_S = 10.0
+_LOCK_S = 0.1
 # What the server says of a claim that is over, or was so long ago that it is forgotten.
 _OVER = (LeaseLostError, ClaimNotFoundError)
 _RESULTS: dict[Outcome, str] = {
@@ -112,6 +122,8 @@ class GroupSource:
         self._claims: dict[int, _Claim] = {}
         # Since the last claim had an event that may have killed its process: then one at a time.
         self._is_careful = False
+        # Until then each claim is settled in a transaction of its own, as one of them was locked.
+        self._careful_until_s = 0.0
         self._polling = Polling(
             (listener or AsyncListener("")).subscribe_log(route.log_name),
             lambda after: self._runner.run(listeners.next_group_due(*self._names, after)),
@@ -221,33 +233,80 @@ class GroupSource:
                 self._forget(delivery)
         return begun
 
-    async def extend(self, deliveries: Sequence[Delivery], lease_s: float) -> list[Delivery]:
-        """As in `Source`. A claim is renewed as a whole."""
+    async def extend(
+        self, deliveries: Sequence[Delivery], lease_s: float, *, wait_s: float | None = None
+    ) -> list[Delivery]:
+        """As in `Source`. A claim is renewed as a whole, and locked as a whole."""
         lost = []
-        for claim_id in sorted({delivery.fence for delivery in deliveries}):
+        claim_ids = sorted({delivery.fence for delivery in deliveries})
+        if wait_s is None:
+            wait_s = min(_WAIT_S, lease_s / 6) / max(1, len(claim_ids))
+        for claim_id in claim_ids:
             claim = self._claims.get(claim_id)
-            is_held = claim is not None and await self._renew(claim_id, claim, lease_s)
+            try:
+                is_held = claim is not None and await self._renew(
+                    claim_id, claim, lease_s, wait_s=wait_s
+                )
+            except RetryableError as error:
+                if not _is_locked(error):
+                    raise
+                for delivery in deliveries:
+                    delivery.is_locked |= delivery.fence == claim_id
+                continue
             for delivery in deliveries:
                 if delivery.fence != claim_id:
                     continue
+                delivery.is_locked = False
                 if claim is not None and is_held and not self._is_back(delivery):
                     delivery.lease_end_s = claim.lease_end_s
                 else:
                     lost.append(delivery)
         return lost
 
-    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+    async def settle(
+        self, settlements: Sequence[Settlement], *, wait_s: float | None = None
+    ) -> list[Settled]:
         """As in `Source`."""
         said = {settlement.delivery: self._said(settlement) for settlement in settlements}
+        if wait_s is None and time.monotonic() >= self._careful_until_s:
+            try:
+                async with asyncio.timeout(_WAIT_S) as limit:
+                    over = await self._settle_at_once(said, None)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+            else:
+                return self._settled(said, over)
+        settled: list[Settled] = []
+        for claim_id in sorted({what.claim_id for what in said.values()}):
+            of_claim = {each: what for each, what in said.items() if what.claim_id == claim_id}
+            try:
+                over = await self._settle_at_once(of_claim, wait_s or _LOCK_S)
+            except RetryableError as error:
+                if not _is_locked(error):
+                    raise
+                self._careful_until_s = time.monotonic() + _CAREFUL_S
+                settled += [Settled(delivery, "locked") for delivery in of_claim]
+            else:
+                settled += self._settled(of_claim, over)
+        by_delivery = {each.delivery: each for each in settled}
+        return [by_delivery[delivery] for delivery in said]
+
+    async def _settle_at_once(
+        self, said: dict[Delivery, _Said], wait_s: float | None
+    ) -> set[Delivery]:
+        """Settle in one transaction, or each apart where a claim is over; return those whose claim is over."""
         calls = list(self._calls(said))
-        over: set[Delivery] = set()
         try:
-            if len(calls) == 1:
+            if len(calls) == 1 and wait_s is None:
                 await self._runner.run(calls[0])
             else:
-                await self._runner.run_steps(_all(calls))
+                await self._runner.run_steps(_all(calls, wait_s))
         except _OVER:
-            over = await self._settle_apart(said)
+            return await self._settle_apart(said)
+        return set()
+
+    def _settled(self, said: dict[Delivery, _Said], over: set[Delivery]) -> list[Settled]:
         for delivery, what in said.items():
             self._note(delivery, what.outcome)
         return [
@@ -281,11 +340,17 @@ class GroupSource:
         """As in `Source`."""
         self._polling.subscription.close()
 
-    async def _renew(self, claim_id: int, claim: _Claim, lease_s: float) -> bool:
+    async def _renew(
+        self, claim_id: int, claim: _Claim, lease_s: float, *, wait_s: float | None = None
+    ) -> bool:
         """Hold a claim; return whether it is still held."""
         began_s = time.monotonic()
+        call = share_groups.renew(*self._names, claim_id, lease_s)
         try:
-            await self._group.renew(claim_id, lease_s=lease_s)
+            if wait_s is None:
+                await self._runner.run(call)
+            else:
+                await self._runner.run_steps(_limited(call, wait_s))
         except _OVER:
             self._claims.pop(claim_id, None)
             return False
@@ -418,11 +483,23 @@ class GroupSource:
         )
 
 
-def _all(calls: Sequence[Call[int]]) -> Steps[int]:
+def _all(calls: Sequence[Call[int]], wait_s: float | None) -> Steps[int]:
     settled = 0
+    if wait_s is not None:
+        yield upkeep.wait_for_locks(math.ceil(wait_s * 1_000))
     for call in calls:
         settled += yield call
     return settled
+
+
+def _limited(call: Call[_Answer], wait_s: float) -> Steps[_Answer]:
+    yield upkeep.wait_for_locks(math.ceil(wait_s * 1_000))
+    answer: _Answer = yield call
+    return answer
+
+
+def _is_locked(error: RetryableError) -> bool:
+    return isinstance(error.__cause__, LockNotAvailable)
 
 
 def _text(failure: Failure) -> str:

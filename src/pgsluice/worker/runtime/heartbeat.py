@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Callable, Iterable
 
@@ -11,13 +12,16 @@ from pgsluice.worker.runtime.delivery import Delivery
 from pgsluice.worker.runtime.patience import Complaints, Patience, within
 from pgsluice.worker.runtime.source import Source
 
+# How long one call waits for a row lock, seconds; then it is another message's turn.
+_LOCK_S = 5.0
+
 
 class Heartbeat:
     """Extends the leases of a lane's messages when a third of their time is over, all in one call.
 
-    So a call may fail, and be repeated, for a time of half a lease before anything is lost. A call that takes longer
-    than a third of a lease is given up: it waits for a row that a handler's own transaction has just locked, and the
-    other messages are not to wait for that one.
+    So a call may fail, and be repeated, for a time of half a lease before anything is lost. The source leaves those out
+    that another transaction has locked. While it is locked no other worker can claim a message; one call at a time
+    waits for such a lock, to extend the lease as soon as it is released.
     """
 
     def __init__(
@@ -44,15 +48,36 @@ class Heartbeat:
         self._patience = Patience(source.name, complaints)
         self._claimed = claimed
         self._lose = lose
+        self._waiting: asyncio.Task[None] | None = None  # for a row lock
 
     async def run(self) -> None:
         """Go on until cancelled."""
-        while True:
-            began_s = time.monotonic()
-            await asyncio.sleep(self._lease_s / 6)
-            self._notice(time.monotonic() - began_s - self._lease_s / 6)
-            for delivery in await self._extend(self._due()):
-                self._lose(delivery)
+        try:
+            while True:
+                began_s = time.monotonic()
+                await asyncio.sleep(self._lease_s / 6)
+                self._notice(time.monotonic() - began_s - self._lease_s / 6)
+                due = self._due()
+                for delivery in await self._extend(due):
+                    self._lose(delivery)
+                locked = [delivery for delivery in due if delivery.is_locked]
+                if locked and (self._waiting is None or self._waiting.done()):
+                    self._waiting = asyncio.create_task(self._wait_for(random.choice(locked)))  # noqa: S311
+        finally:
+            if self._waiting is not None:
+                self._waiting.cancel()
+
+    async def _wait_for(self, delivery: Delivery) -> None:
+        """Extend the lease of one message when the transaction that has locked it ends."""
+        try:
+            lost = await self._source.extend(
+                [delivery], self._lease_s, wait_s=min(self._lease_s, _LOCK_S)
+            )
+        except Exception as error:  # noqa: BLE001 - as below
+            self._patience.failed("extend claims", error)
+            return
+        if lost:
+            self._lose(delivery)
 
     def _notice(self, late_s: float) -> None:
         if late_s > self._lease_s / 3:

@@ -288,6 +288,8 @@ class Lane:
                     if delivery.is_dead:
                         killer = Settlement(delivery, Reject(_KILLER.message), _KILLER)
                         self._on_settled([(killer, Settled(delivery, "dead"))])
+                    elif delivery.is_locked:
+                        self._settler.add(Settlement(delivery, Release()))
                     else:
                         self._forget(delivery)
             begun = self._unlapsed([each for each in begun if each in self._owners])

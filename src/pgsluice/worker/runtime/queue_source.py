@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import Call, Steps, claims, limits, listeners, pgmq, retries
-from pgsluice.client.retry_records import FailedMessage, RetryPolicy
+from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, retries
+from pgsluice.client.records import ClaimOutcome
+from pgsluice.client.retry_records import BegunAttempt, FailedMessage, RetryPolicy
 from pgsluice.errors import SluiceError
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import HandlerSpec, QueueRoute
@@ -24,6 +25,7 @@ from pgsluice.worker.runtime.declared_limits import declare_limits
 from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
 from pgsluice.worker.runtime.patience import PASSING
 from pgsluice.worker.runtime.polling import Polling
+from pgsluice.worker.runtime.row_locks import RowLocks
 
 _GROUP_HEADER = "x-pgmq-group"
 _DEFAULT_FACTOR = 2.0  # of sluice.fail
@@ -53,6 +55,7 @@ class QueueSource:
         """
         self._runner = AsyncRunner(pool)
         self._queue_name = route.queue_name
+        self._locks = RowLocks(route.queue_name)
         self._topic = route.topic
         self._retry = spec.retry
         self._limits = spec.limits
@@ -125,14 +128,20 @@ class QueueSource:
         if not noted:
             return list(deliveries)
         max_attempts = None if self._retry is None else self._retry.max_attempts
-        begun = await self._runner.run(
-            retries.begin_attempts(
-                self._queue_name, _messages(noted), self._worker_id, max_attempts
+
+        def begin(some: Sequence[Delivery]) -> list[Call[_Begun]]:
+            call = retries.begin_attempts(
+                self._queue_name, _messages(some), self._worker_id, max_attempts
             )
-        )
+            return [_by_delivery(call, some)]
+
+        begun = await self._locks.run(self._runner, noted, begin)
         left_out = set()
-        for delivery, attempt in zip(noted, begun, strict=True):
-            if attempt.outcome == "begun" and attempt.attempt is not None:
+        for delivery in noted:
+            attempt = begun.get(delivery)
+            if attempt is None:
+                left_out.add(delivery)
+            elif attempt.outcome == "begun" and attempt.attempt is not None:
                 delivery.attempt = attempt.attempt
             else:
                 delivery.is_dead = attempt.outcome == "dead"
@@ -140,46 +149,65 @@ class QueueSource:
                 left_out.add(delivery)
         return [delivery for delivery in deliveries if delivery not in left_out]
 
-    async def extend(self, deliveries: Sequence[Delivery], lease_s: float) -> list[Delivery]:
+    async def extend(
+        self, deliveries: Sequence[Delivery], lease_s: float, *, wait_s: float | None = None
+    ) -> list[Delivery]:
         """As in `Source`."""
         vt = math.ceil(lease_s)
         began_s = time.monotonic()
-        outcomes = await self._runner.run(
-            claims.extend(self._queue_name, _messages(deliveries), vt)
+
+        def extend(some: Sequence[Delivery]) -> list[Call[dict[Delivery, ClaimOutcome]]]:
+            call = claims.extend(self._queue_name, _messages(some), vt)
+            return [_by_delivery(call, some)]
+
+        outcomes = await self._locks.run(
+            self._runner, deliveries, extend, wait_s=wait_s, first_wait_s=min(1.0, lease_s / 6)
         )
         lost = []
-        for delivery, extended in zip(deliveries, outcomes, strict=True):
+        for delivery, extended in outcomes.items():
             if extended.outcome == "done":
                 delivery.lease_end_s = began_s + vt
             else:
                 lost.append(delivery)
         return lost
 
-    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+    async def settle(
+        self, settlements: Sequence[Settlement], *, wait_s: float | None = None
+    ) -> list[Settled]:
         """As in `Source`."""
-        calls = self._calls(settlements)
+        by_delivery = {settlement.delivery: settlement for settlement in settlements}
+
+        def doubt() -> None:
+            for delivery in by_delivery:
+                self._unsure[_claim(delivery)] = delivery.lease_end_s
+
         try:
-            if len(calls) == 1:
-                results = await self._runner.run(calls[0])
-            else:
-                results = await self._runner.run_steps(_all(calls))
+            results = await self._locks.run(
+                self._runner,
+                list(by_delivery),
+                lambda some: self._calls([by_delivery[each] for each in some]),
+                wait_s=wait_s,
+                on_cancel=doubt,
+            )
         except BaseException:
-            # It may have been done all the same.
-            for settlement in settlements:
-                self._unsure[_claim(settlement.delivery)] = settlement.delivery.lease_end_s
+            doubt()  # it may have been done all the same
             raise
         now_s = time.monotonic()
         if self._retry is None and now_s > self._policy_until_s and "retry" in results.values():
             with suppress(SluiceError):  # only for the log
                 await self._read_policy()
-        settled = {_claim(settlement.delivery) for settlement in settlements}
+        settled = {_claim(delivery) for delivery in results}
         self._unsure = {
             claim: end_s
             for claim, end_s in self._unsure.items()
             if end_s > now_s and claim not in settled
         }
         return [
-            Settled(one.delivery, result := results[one.delivery], self._next_retry_s(one, result))
+            Settled(
+                one.delivery,
+                result := results.get(one.delivery, "locked"),
+                self._next_retry_s(one, result),
+            )
             for one in settlements
         ]
 
@@ -318,6 +346,20 @@ class QueueSource:
 
 
 _Results = dict[Delivery, str]
+_Begun = dict[Delivery, BegunAttempt]
+_Each = TypeVar("_Each")
+
+
+def _by_delivery(
+    call: Call[list[_Each]], deliveries: Sequence[Delivery]
+) -> Call[dict[Delivery, _Each]]:
+    """Return a call whose results, one for each delivery in their order, are told by delivery."""
+    return Call(
+        call.sql,
+        call.parameters,
+        lambda rows: dict(zip(deliveries, call.read_rows(rows), strict=True)),
+        call.queue_name,
+    )
 
 
 def _mapped(
@@ -333,13 +375,6 @@ def _mapped(
         }
 
     return Call(call.sql, call.parameters, results, call.queue_name)
-
-
-def _all(calls: Sequence[Call[_Results]]) -> Steps[_Results]:
-    results: _Results = {}
-    for call in calls:
-        results |= yield call
-    return results
 
 
 def _word_of_failure(_delivery: Delivery, outcome: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
@@ -14,6 +15,8 @@ from pgsluice.worker.runtime.source import Source
 _AT_ONCE = 1_000
 # As many are worth a call of their own; fewer wait while every turn of the event loop brings more.
 _WORTH_IT = 200
+# How long one call waits for the row lock of another transaction, seconds; then it is the next message's turn.
+_LOCK_S = 5.0
 
 
 class Settler:
@@ -22,6 +25,8 @@ class Settler:
     There is no timer. A single message is settled at once, and those whose handlers end at that moment join it; while
     that call is under way others gather, and go with the next. So the busier it is, the more share a commit. A call
     that fails is repeated: a claim keeps its fence, so the second says the same, or hears that the claim is over.
+
+    Messages that another transaction has locked are settled one by one, beside the others.
     """
 
     def __init__(
@@ -42,6 +47,8 @@ class Settler:
         self._patience = Patience(source.name, complaints)
         self._complaints = complaints
         self._waiting: list[Settlement] = []
+        self._locked: deque[Settlement] = deque()
+        self._has_locked = asyncio.Event()
         self._filled = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -50,17 +57,17 @@ class Settler:
     @property
     def waiting(self) -> list[Settlement]:
         """Settlements that the source has not been told of."""
-        return list(self._waiting)
+        return [*self._waiting, *self._locked]
 
     @property
     def unsettled(self) -> list[Delivery]:
         """What it has still to say something of."""
-        return [settlement.delivery for settlement in self._waiting]
+        return [settlement.delivery for settlement in self.waiting]
 
     @property
     def backlog(self) -> int:
         """How many that are."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._locked)
 
     def add(self, settlement: Settlement) -> None:
         """Take one more."""
@@ -78,6 +85,13 @@ class Settler:
 
     async def run(self) -> None:
         """Go on until cancelled."""
+        locked = asyncio.create_task(self._settle_locked())
+        try:
+            await self._settle_all()
+        finally:
+            locked.cancel()
+
+    async def _settle_all(self) -> None:
         while True:
             await self._filled.wait()
             await self._gather()
@@ -93,8 +107,42 @@ class Settler:
                 await self._settle_each(batch, error)
             else:
                 self._patience.succeeded()
-                self._remove(len(batch))
-                self._on_settled(list(zip(batch, settled, strict=True)))
+                self._took(batch, settled)
+
+    def _took(self, batch: list[Settlement], settled: Sequence[Settled]) -> None:
+        """Take in the results of the first messages that wait."""
+        results = list(zip(batch, settled, strict=True))
+        self._locked += [settlement for settlement, each in results if each.result == "locked"]
+        if self._locked:
+            self._has_locked.set()
+        self._remove(len(batch))
+        self._on_settled([result for result in results if result[1].result != "locked"])
+
+    async def _settle_locked(self) -> None:
+        """Settle each message that another transaction has locked when that transaction ends."""
+        while True:
+            await self._has_locked.wait()
+            settlement = self._locked[0]
+            try:
+                (settled,) = await self._source.settle([settlement], wait_s=_LOCK_S)
+            except Exception as error:  # noqa: BLE001 - among the others it is found whether it can be settled
+                await asyncio.sleep(self._patience.failed("settle a locked message", error))
+                self._waiting.append(self._locked.popleft())
+                self._filled.set()
+            else:
+                self._locked.popleft()
+                if settled.result == "locked":
+                    self._locked.append(settlement)
+                    self._complaints.say(
+                        logging.WARNING,
+                        "%s: message %d is locked by another transaction, and is settled when that ends",
+                        *(self._source.name, settlement.delivery.message_id),
+                    )
+                else:
+                    self._remove(0)
+                    self._on_settled([(settlement, settled)])
+            if not self._locked:
+                self._has_locked.clear()
 
     async def _gather(self) -> None:
         """Let handlers that end at this very moment join; those that take time are not waited for."""
@@ -120,8 +168,7 @@ class Settler:
                     *(self._source.name, settlement.delivery.message_id, described(reason)),
                 )
                 settled = [Settled(settlement.delivery, "lost")]
-            self._remove(1)
-            self._on_settled([(settlement, settled[0])])
+            self._took([settlement], settled)
 
     def _drop_lapsed(self) -> None:
         now_s = time.monotonic()
@@ -134,4 +181,5 @@ class Settler:
         del self._waiting[:qty]
         if not self._waiting:
             self._filled.clear()
-            self._empty.set()
+            if not self._locked:
+                self._empty.set()

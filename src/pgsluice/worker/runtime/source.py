@@ -37,22 +37,34 @@ class Source(Protocol):
         """Note, before their handlers start, that they do; sets `attempt`.
 
         Returns:
-            Those that are to be handled, in their order. Missing are those whose claim is over, and those whose
-            attempts were used up by starts that nobody heard of again: these were moved to the dead letters.
+            Those that are to be handled, in their order. Missing are those whose claim is over, those whose attempts
+            were used up by starts that nobody heard of again (`is_dead`: these were moved to the dead letters), and
+            those that another transaction has locked (`is_locked`).
         """
         ...
 
-    async def extend(self, deliveries: Sequence[Delivery], lease_s: float) -> list[Delivery]:
-        """Let the leases end `lease_s` seconds from now, and set `lease_end_s`.
+    async def extend(
+        self, deliveries: Sequence[Delivery], lease_s: float, *, wait_s: float | None = None
+    ) -> list[Delivery]:
+        """Let the leases end `lease_s` seconds from now, and set `lease_end_s` and `is_locked`.
+
+        Args:
+            deliveries: Which.
+            lease_s: Seconds, more than 0.
+            wait_s: How long to wait for the row lock of another transaction, seconds; None: about a second. Then
+                those that are locked are left out, so that the others do not wait.
 
         Returns:
             Those whose claim is over.
         """
         ...
 
-    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+    async def settle(
+        self, settlements: Sequence[Settlement], *, wait_s: float | None = None
+    ) -> list[Settled]:
         """Say what becomes of deliveries, in one transaction; what became of each, in their order.
 
+        Those that another transaction has locked are left out, with the result `locked`; `wait_s` as for `extend`.
         Of `RetryAfter` the place makes `dead` when it was the last attempt. Idempotent: when the reply of a first call
         was lost, the second says `done` for what was done by the first.
         """
