@@ -29,8 +29,10 @@ _log = logging.getLogger(__name__)
 _BEAT_S = 0.5
 _RECONNECT_MAX_S = 1.0
 # After the end was wanted at once; then what hangs is left hanging.
-_AT_ONCE_S = 3.0
+AT_ONCE_S = 3.0
 _EXIT_S = 5.0
+# Of a process that is replaced as threads hang: before the leases of their messages expire, it is to be gone.
+_REPLACED_S = 2.0
 
 
 class Runnable(Protocol):
@@ -105,7 +107,7 @@ async def serve(
     if not is_finished:
         return EXIT_LEFT
     counts = running.result()
-    if status.get("wants_replacement"):
+    if status.get("wants_replacement") and shutdown.level is not Level.AT_ONCE:
         return EXIT_REPLACE
     if until_empty_s is not None and any(count.dead for count in (counts or {}).values()):
         return EXIT_LEFT
@@ -121,7 +123,7 @@ async def _steer(
             worker.stop()
         elif shutdown.level is Level.AT_ONCE:
             worker.stop(now=True)
-            await asyncio.wait([running], timeout=_AT_ONCE_S)
+            await asyncio.wait([running], timeout=AT_ONCE_S)
             return running.done()
         await _first(running, changed.wait())
         changed.clear()
@@ -194,7 +196,7 @@ def run_process(serving: Coroutine[Any, Any, int]) -> int:
     try:
         with asyncio.Runner() as runner:
             code = runner.run(serving)
-            exit_after(_EXIT_S, code)
+            exit_after(_REPLACED_S if code == EXIT_REPLACE else _EXIT_S, code)
     except SluiceError as error:
         _log.critical("%s", error)
         code = EXIT_ERROR
@@ -205,7 +207,7 @@ def run_process(serving: Coroutine[Any, Any, int]) -> int:
 def end_at_once(shutdown: Shutdown) -> None:
     """Let the process end soon after that is wanted, whatever hangs: a module in its import, a handler in the loop."""
     shutdown.watch(
-        lambda: exit_after(_AT_ONCE_S + 1.0, EXIT_LEFT) if shutdown.level is Level.AT_ONCE else None
+        lambda: exit_after(AT_ONCE_S + 1.0, EXIT_LEFT) if shutdown.level is Level.AT_ONCE else None
     )
 
 

@@ -24,7 +24,16 @@ from pgsluice.worker.health import Health, HealthEndpoint, HealthFile
 from pgsluice.worker.loading import choose, load_app
 from pgsluice.worker.log_lines import secrets_of, set_up_logs
 from pgsluice.worker.maintainer import Maintainer
-from pgsluice.worker.process import EXIT_ERROR, Tell, end_at_once, run_process, serve
+from pgsluice.worker.process import (
+    AT_ONCE_S,
+    EXIT_ERROR,
+    EXIT_REPLACE,
+    Tell,
+    end_at_once,
+    exit_after,
+    run_process,
+    serve,
+)
 from pgsluice.worker.sending_pools import WORKER_DSN
 from pgsluice.worker.shutdown import Shutdown
 from pgsluice.worker.supervisor import Superior, Supervisor
@@ -118,6 +127,7 @@ class Service:
         # One of several is enough: those that stand by each have a connection.
         self._maintains = settings.maintains and number in (None, 1)
         self._maintainer: Maintainer | None = None
+        self._is_replaced = False
         # Where there is a supervisor, Ctrl-C is for that one.
         self._signals = (
             contextlib.nullcontext() if number is None else shutdown.on_signals(interrupts=False)
@@ -160,6 +170,7 @@ class Service:
                 lease_s=self._settings.lease_s,
                 max_memory_mb=self._settings.max_memory_mb,
                 max_connections=self._settings.max_connections,
+                grace_s=self._settings.grace_s,
             )
             try:
                 connections = options.shares(specs.values()).total
@@ -188,6 +199,10 @@ class Service:
                 )
 
     def _tell_all(self, status: dict[str, Any]) -> None:
+        if status.get("wants_replacement") and not self._is_replaced:
+            # From a thread, as an `async def` handler may hold up the event loop.
+            self._is_replaced = True
+            exit_after(self._settings.grace_s + AT_ONCE_S + 1.0, EXIT_REPLACE)
         standing = None if self._maintainer is None else self._maintainer.standing.value
         self._tell(status | {"maintenance": standing})
 

@@ -62,6 +62,8 @@ class WorkerOptions:
         max_memory_mb: As much address space as a process for handlers may use; None: no limit.
         max_connections: The most connections of the process for claims, handlers and its listener; None:
             `PGSLUICE_MAX_CONNECTIONS`, else 30.
+        grace_s: How long a worker whose threads hang lets other handlers finish, before it ends to be replaced; 0 or
+            more seconds.
     """
 
     concurrency: int | None = None
@@ -69,6 +71,7 @@ class WorkerOptions:
     lease_s: float | None = None
     max_memory_mb: int | None = None
     max_connections: int | None = None
+    grace_s: float = 10.0
 
     def __post_init__(self) -> None:
         """Refuse what could not be followed."""
@@ -80,6 +83,8 @@ class WorkerOptions:
             raise ArgumentError(f"lease_s is {self.lease_s}; use more than 1 second")
         if self.max_memory_mb is not None and self.max_memory_mb < 1:
             raise ArgumentError(f"max_memory_mb is {self.max_memory_mb}; use 1 or more")
+        if not self.grace_s >= 0:
+            raise ArgumentError(f"grace_s is {self.grace_s}; use 0 or more seconds")
         if self.max_connections is not None and self.max_connections < 1:
             raise ArgumentError(f"max_connections is {self.max_connections}; use 1 or more")
 
@@ -379,9 +384,18 @@ class Worker:
             *(hung, most),
         )
         if hung >= most and not self._is_stopped:
-            _log.error("as many threads hang as there may be: this process is to be replaced")
-            self._wants_replacement = True
-            self.stop()
+            self._replace()
+
+    def _replace(self) -> None:
+        """Let this process end, so that another one takes its place: the others finish, but not for ever."""
+        _log.error(
+            "as many threads hang as there may be: this process ends within %g s, to be replaced",
+            self._options.grace_s,
+        )
+        self._wants_replacement = True
+        self.stop()
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._options.grace_s, lambda: self.stop(now=True))
 
 
 def _chosen(
