@@ -125,7 +125,9 @@ class MemorySource:
             begun.append(delivery)
         return begun
 
-    async def extend(self, deliveries: Sequence[Delivery], lease_s: float) -> list[Delivery]:
+    async def extend(
+        self, deliveries: Sequence[Delivery], lease_s: float, *, wait_s: float | None = None
+    ) -> list[Delivery]:
         await self._call("extend", len(deliveries))
         lost, now_s = [], time.monotonic()
         for delivery in deliveries:
@@ -136,7 +138,9 @@ class MemorySource:
                 delivery.lease_end_s = message.visible_s = now_s + lease_s
         return lost
 
-    async def settle(self, settlements: Sequence[Any]) -> list[Settled]:
+    async def settle(
+        self, settlements: Sequence[Any], *, wait_s: float | None = None
+    ) -> list[Settled]:
         await self._call("settle", len(settlements))
         return [self._settle(settlement) for settlement in settlements]
 

@@ -175,7 +175,9 @@ class TestTimeouts:
 
         assert (type(answer), failure.error_type) == (Reject, "timeout")
 
-    async def test_a_thread_that_hangs_is_replaced(self, caplog):
+    async def test_a_thread_that_hangs_keeps_its_slot_and_its_message_until_it_returns(
+        self, caplog
+    ):
         source, going = MemorySource(["hang", *range(10)], max_attempts=1), threading.Event()
 
         def handle(payload, context):
@@ -183,14 +185,20 @@ class TestTimeouts:
                 going.wait(30)
                 assert context.lost.is_set()
 
-        worker = worker_for((source, spec_for(handle, timeout_s=0.1, limits=Limits(concurrency=2))))
+        options = {"timeout_s": 0.1, "lease_s": 1.0, "limits": Limits(concurrency=2)}
+        worker = worker_for((source, spec_for(handle, **options)))
         async with running(worker):
-            await until(lambda: source.ends() == {"dead": 1, "done": 10}, "all to end")
-            assert worker.status().hung_threads == 1
+            await until(lambda: source.ends() == {None: 1, "done": 10}, "the others to end")
+            await until(lambda: worker.status().hung_threads == 1, "the thread to hang")
             assert not worker.status().wants_replacement
+            renewed = len(source.called("extend")) + 3
+            await until(lambda: len(source.called("extend")) > renewed, "its lease to be renewed")
+            assert source.messages[1].starts == 1
             going.set()
             await until(lambda: worker.status().hung_threads == 0, "the thread to return")
+            await until(lambda: source.ends() == {"dead": 1, "done": 10}, "it to be settled")
 
+        assert source.messages[1].answers[-1][1].error_type == "timeout"
         assert "1 of 2 threads hang" in caplog.text
 
     async def test_when_all_threads_hang_the_process_asks_to_be_replaced(self):
@@ -204,8 +212,25 @@ class TestTimeouts:
         going.set()
 
         assert worker.status().wants_replacement
-        assert source.ends()["dead"] in (2, 3)  # the third begins when only one hangs
-        assert all(message.starts == 0 for message in source.open)
+        # Both are left to the end of their leases, and the others were not begun.
+        assert source.ends() == {None: 5}
+        assert sorted(message.starts for message in source.open) == [0, 0, 0, 1, 1]
+
+    async def test_a_worker_that_stops_does_not_wait_for_a_thread_that_hangs(self):
+        source, going = MemorySource(["hang", "fine"]), threading.Event()
+        spec = spec_for(
+            lambda payload: payload == "hang" and going.wait(30),
+            timeout_s=0.1,
+            limits=Limits(concurrency=2),
+        )
+        worker = worker_for((source, spec))
+        async with running(worker):
+            await until(lambda: worker.status().hung_threads == 1, "the thread to hang")
+            worker.stop()
+            await until(lambda: worker.status().state == "stopped", "it to stop")
+        going.set()
+
+        assert source.ends() == {None: 1, "done": 1}
 
 
 class TestProcesses:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from pgsluice import WorkQueue
-from pgsluice.worker import App
+from pgsluice.worker import App, Retry
+from pgsluice.worker.worker import Worker
 from support import value, wait_until
+from support_runtime import running, until
+from worker.test_row_locks import archived
+from worker.test_worker import left
 
 HANGING = """
 import asyncio, os, time
@@ -100,3 +105,82 @@ def test_the_process_that_replaces_one_that_hangs_consumes_the_other_queues(
 
     done = f"select count(*) from pgmq.a_{queues['OTHER']}"
     wait_until(lambda: value(observer, done) == 1, "the other queue to be consumed", 30)
+
+
+async def test_a_thread_that_outlives_its_timeout_keeps_its_place_in_the_fleet_limit(
+    app, observer, queue_name
+):
+    starts, going = [], threading.Event()
+
+    @app.handler(
+        queue_name,
+        name="tested",
+        timeout_s=0.2,
+        lease_s=1.5,
+        fleet_concurrency=1,
+        retry=Retry(max_attempts=2, first_delay_s=0),
+    )
+    def tested(payload: int) -> None:
+        starts.append(payload)
+        if len(starts) == 1:
+            going.wait(60)
+
+    WorkQueue(observer).send_batch(queue_name, [1, 2, 3])
+    first, second = (Worker(app, ends_when_hung=False) for _ in range(2))
+    async with running(first), running(second):
+        await until(lambda: len(starts) > 0, "the first to begin")
+        lease = f"select vt from pgmq.q_{queue_name} where msg_id = 1"
+        end = value(observer, lease)
+        await until(
+            lambda: (value(observer, lease) - end).total_seconds() > 3,
+            "its lease to be renewed beyond another one",
+        )
+        assert starts == [1]
+        statuses = [worker.status() for worker in (first, second)]
+        assert sorted(status.hung_threads for status in statuses) == [0, 1]
+        going.set()
+        await until(lambda: archived(observer, queue_name) == [1, 2, 3], "all to be done")
+
+    assert starts.count(1) == 2
+
+
+@pytest.mark.parametrize("mode", ["lease", "transaction"])
+async def test_the_message_of_a_thread_that_hangs_is_not_started_beside_it(
+    app, observer, queue_name, mode
+):
+    running_now, most, going = [], [], threading.Event()
+
+    @app.handler(
+        queue_name,
+        name="tested",
+        mode=mode,
+        timeout_s=2.5,  # longer than a lease, which nobody renews in mode transaction
+        lease_s=1.5,
+        concurrency=2,
+        retry=Retry(max_attempts=2, first_delay_s=0),
+    )
+    def tested(payload: int) -> None:
+        running_now.append(payload)
+        most.append(len(running_now))
+        if len(most) == 1:
+            going.wait(60)
+        running_now.pop()
+
+    WorkQueue(observer).send(queue_name, 1)
+    worker = Worker(app)
+    async with running(worker):
+        await until(lambda: worker.status().hung_threads == 1, "the thread to hang")
+        lease = f"select vt from pgmq.q_{queue_name}"
+        end = value(observer, lease)
+        await until(
+            lambda: len(most) > 1 or (value(observer, lease) - end).total_seconds() > 2,
+            "its lease to be renewed beyond another one",
+        )
+        assert most == [1]
+        going.set()
+        await until(lambda: left(observer, queue_name) == (0, 1, 0), "the second attempt")
+        counts = worker.counts()["tested"]
+
+    assert most == [1, 1]
+    assert (counts.done, counts.retry, counts.lost) == (1, 1, 0)
+    assert counts.by_error_type == {"timeout": 1}

@@ -17,7 +17,7 @@ from pgsluice.worker import App, Context, Reject, Release, Retry, RetryAfter, Sy
 from pgsluice.worker.runtime import connections
 from pgsluice.worker.worker import Worker
 from support import rows, value
-from support_runtime import until
+from support_runtime import running, until
 
 EFFECT = "insert into effect values (%s, %s, %s)"
 
@@ -190,13 +190,19 @@ async def test_a_thread_that_hangs_in_its_transaction_is_cut_off_from_it(app, ob
                 raise
 
     WorkQueue(observer).send(queue_name, 1)
+    worker = Worker(app)
 
-    counts = await drained(app)
-    going.set()
+    async with running(worker):
+        await until(lambda: worker.status().hung_threads == 1, "the thread to hang")
+        idle = "select count(*) from pg_stat_activity where state = 'idle in transaction' and datname = current_database()"
+        await until(lambda: value(observer, idle) == 0, "its transaction to end")
+        going.set()
+        await until(lambda: left(observer, queue_name) == (0, 1, 0), "the second attempt")
+        counts = worker.counts()["tested"]
 
-    assert (counts.retry, counts.done, left(observer, queue_name)) == (1, 1, (0, 1, 0))
+    assert (counts.retry, counts.done) == (1, 1)
     assert counts.by_error_type == {"timeout": 1}
-    await until(lambda: bool(late), "the thread to find its connection closed")
+    assert late, "the thread found its connection open"
 
 
 async def test_what_a_handler_did_once_it_does_not_do_again(app, observer, queue_name):

@@ -313,7 +313,9 @@ class _NoSource:
     def __init__(self, *, lost: bool = False) -> None:
         self._lost = lost
 
-    async def extend(self, deliveries: Sequence[Delivery], _lease_s: float) -> list[Delivery]:
+    async def extend(
+        self, deliveries: Sequence[Delivery], _lease_s: float, **_options: Any
+    ) -> list[Delivery]:
         return list(deliveries) if self._lost else []
 
     def settling(self, settlement: Settlement) -> Call[Settled]:

@@ -38,6 +38,9 @@ from pgsluice.worker.runtime.turns import Turns
 _log = logging.getLogger(__name__)
 _EMPTY_LOOK_S = 0.02
 _EMPTY_POLL_S = 0.1
+# A process is replaced when all threads of a handler hang for so long, or when one of them does.
+_STALLED_S = 1.0
+_HUNG_S = 60.0
 
 
 class Application(Protocol):
@@ -125,6 +128,7 @@ class Worker:
         pool: AsyncConnectionPool[Any] | None = None,
         connection_options: Mapping[str, Any] | None = None,
         make_feeds: Callable[..., Sequence[Feed]] | None = None,
+        ends_when_hung: bool = True,
     ) -> None:
         """Prepare a worker; nothing is connected yet.
 
@@ -138,6 +142,8 @@ class Worker:
                 worker itself uses others, so that handlers never keep it waiting.
             connection_options: For each connection, as `psycopg.connect` takes them.
             make_feeds: What makes the sources; for tests without a server.
+            ends_when_hung: Stop when threads hang, as the process is then to be replaced. False where the process is
+                not the worker's: it goes on without these threads, and its status tells.
 
         Raises:
             ArgumentError: The app has no such handler, or none for such a queue, or none at all; or the handlers need
@@ -152,6 +158,7 @@ class Worker:
         self._pool = pool
         self._connection_options = dict(connection_options or {})
         self._make_feeds = make_feeds
+        self._ends_when_hung = ends_when_hung
         self._complaints = Complaints(_log)
         self._failures = FailureLog()
         self._state = "starting"
@@ -364,34 +371,63 @@ class Worker:
             await asyncio.sleep(_EMPTY_LOOK_S)
             # Each has looked and found nothing after the last message of any of them ended, which may have sent more.
             since_s = max(lane.active_s for lane in self._lanes) + idle_s
+            threads = self._executor.threads if self._executor is not None else None
+            if threads is not None and 0 < threads.hung_s < _STALLED_S:
+                continue
             if all(
                 not lane.is_holding and lane.empty_s is not None and lane.empty_s > since_s
                 for lane in self._lanes
             ):
+                # The messages of threads that hang are left to the next process.
+                self._wants_replacement |= threads is not None and threads.hung > 0
                 self.stop()
                 return
 
     def _on_hung(self) -> None:
         assert self._executor is not None  # noqa: S101 - it calls
-        hung = self._executor.threads.hung
         threads = sum(
             spec.limits.concurrency for spec in self._specs if spec.execution is Execution.THREAD
         )
-        most = min(threads, self._options.concurrency or threads)
         self._complaints.say(
             logging.WARNING,
             "a handler runs longer than it may, and a thread cannot be stopped: %d of %d threads hang",
-            *(hung, most),
+            *(self._executor.threads.hung, min(threads, self._options.concurrency or threads)),
         )
-        if hung >= most and not self._is_stopped:
-            self._replace()
+        for lane in self._lanes:
+            lane.look()
+        loop = asyncio.get_running_loop()
+        loop.call_later(_STALLED_S, self._look_at_hung)
+        loop.call_later(_HUNG_S, self._look_at_hung)
 
-    def _replace(self) -> None:
+    def _look_at_hung(self) -> None:
+        """Replace this process if its threads hang for so long that messages wait for it."""
+        if self._is_stopped:
+            return
+        why = self._why_replace()
+        if why is not None and self._ends_when_hung:
+            self._replace(why)
+            return
+        if why is not None and not self._wants_replacement:
+            _log.error("%s: restart the process, as a thread cannot be stopped", why)
+        self._wants_replacement = why is not None
+        if why is not None:  # until it returns
+            asyncio.get_running_loop().call_later(_STALLED_S, self._look_at_hung)
+
+    def _why_replace(self) -> str | None:
+        assert self._executor is not None  # noqa: S101 - as above
+        stalled = [name for lane in self._lanes for name in lane.stalled]
+        hung, hung_s = self._executor.threads.hung, self._executor.threads.hung_s
+        if stalled:
+            return f"all threads of handler {stalled[0]} hang"
+        if self._options.concurrency is not None and hung >= self._options.concurrency:
+            return "as many threads hang as may run at once"
+        if hung_s >= _HUNG_S - _STALLED_S:
+            return f"a thread has hung for {hung_s:.0f} s"
+        return None
+
+    def _replace(self, why: str) -> None:
         """Let this process end, so that another one takes its place: the others finish, but not for ever."""
-        _log.error(
-            "as many threads hang as there may be: this process ends within %g s, to be replaced",
-            self._options.grace_s,
-        )
+        _log.error("%s: this process ends within %g s, to be replaced", why, self._options.grace_s)
         self._wants_replacement = True
         self.stop()
         loop = asyncio.get_running_loop()

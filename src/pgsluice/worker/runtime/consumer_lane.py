@@ -112,6 +112,7 @@ class ConsumerLane:
         # Of the batch in hand.
         self._results: dict[int, tuple[HandlerSpec, Settled, Failure | None]] = {}
         self._running: str | None = None
+        self._context: SyncContext | _BatchContext | None = None
         self._stopping = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         self._ticks = True
@@ -127,6 +128,15 @@ class ConsumerLane:
     def is_holding(self) -> bool:
         """Whether it has a batch in hand."""
         return bool(self._results) or self._running is not None
+
+    @property
+    def stalled(self) -> list[str]:
+        """The handler whose thread hangs, if it does: the consumer waits for it."""
+        is_hung = self._context is not None and self._context.is_overdue
+        return [self._running] if self._running is not None and is_hung else []
+
+    def look(self) -> None:
+        """Do nothing: a batch in hand is waited for until it is rolled back."""
 
     def status(self) -> tuple[SourceStatus, list[HandlerStatus]]:
         """How it fares."""
@@ -255,11 +265,11 @@ class ConsumerLane:
             if spec.execution is Execution.LOOP
             else SyncContext(spec, delivery, None, None)
         )
-        self._running = spec.name
+        self._running, self._context = spec.name, context
         try:
             ending = await self._executor.handle(spec, context)
         finally:
-            self._running = None
+            self._running = self._context = None
         self._end(spec, delivery, ending)
 
     def _end(self, spec: HandlerSpec, delivery: Delivery, ending: Ending) -> None:

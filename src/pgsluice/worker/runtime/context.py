@@ -28,6 +28,8 @@ from pgsluice.worker.runtime.lost_sessions import is_of_session
 from pgsluice.worker.runtime.source import Source
 
 _HEARTBEAT_S = 30.0
+# From the call that extends a lease to the end of the transaction that it waits for.
+_CUT_OFF_S = 0.05
 ONCE_KEPT = timedelta(days=7)
 
 
@@ -59,6 +61,8 @@ class Known:
         self.is_acknowledged = False
         # Whether the session of the handler's transaction ended under it, or there was none to be had.
         self.is_session_lost = False
+        # Set when the handler's thread outlived its timeout; done when it returns.
+        self.overrun: asyncio.Future[Any] | None = None
         # A handler of a batch has as many transactions as messages: each is committed at the end of its block.
         self._commits_at_once = spec.batch is not None
 
@@ -111,6 +115,16 @@ class Known:
                 },
             )
         return self._log
+
+    @property
+    def is_overdue(self) -> bool:
+        """True if the handler's thread outlived its timeout and has not returned."""
+        return self.overrun is not None and not self.overrun.done()
+
+    @property
+    def is_held(self) -> bool:
+        """True if the handler's own transaction keeps the message, so that its lease does not matter."""
+        return self.is_acknowledged or (self.is_acknowledging and self.overrun is None)
 
     @property
     def delivery(self) -> Delivery:
@@ -438,19 +452,32 @@ class SyncContext(Known):
         """As `transaction`, with the acknowledgement first, so that its row is locked from the start to the end."""
         return self._transaction(is_first=True)
 
-    def abandon(self) -> None:
+    def abandon(self, overrun: asyncio.Future[Any]) -> None:
         """Let a thread that cannot be stopped do no more: its transaction is rolled back by the server.
 
         The statement that runs is cancelled first, as a backend that is busy does not notice a closed connection. The
         connection belongs to the thread, and to close it from another is not safe; its socket can be shut down.
+
+        Args:
+            overrun: Done when the thread returns.
         """
+        self.overrun = overrun
         self.lost.set()
         connection = self._connection or (self._pending and self._pending[0])
-        if connection is not None:
-            # Another connection is needed to cancel, which may take long.
-            threading.Thread(
-                target=cut_off, args=[connection], name="pgsluice-cut-off", daemon=True
-            ).start()
+        if connection is None:
+            return
+        if self.is_acknowledging and self._source is not None:
+            # Its lease may have expired while the transaction held the row. This waits for the row lock, and so
+            # extends it when the transaction ends.
+            self._extension = asyncio.ensure_future(self._extend(self._source))
+        # From a thread: to cancel takes another connection, and may take long.
+        timer = threading.Timer(_CUT_OFF_S, cut_off, args=[connection])
+        timer.daemon = True
+        timer.start()
+
+    async def _extend(self, source: Source) -> None:
+        with contextlib.suppress(Exception):  # the next heartbeat tells
+            await source.extend([self._delivery], self._spec.lease_s, wait_s=_HEARTBEAT_S)
 
 
 def _require_committable(connection: AsyncConnection[Any] | Connection[Any]) -> None:

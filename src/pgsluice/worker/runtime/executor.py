@@ -157,7 +157,19 @@ class Executor:
         return True
 
     async def _attempt(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
-        """What the handler returned; an Ending for what it raised."""
+        """Return what the handler returned; an Ending for what it raised.
+
+        A thread that outlives its timeout keeps its slot and its message until it returns: to start the message again
+        beside it, or another in its place, would exceed the limits.
+        """
+        result = await self._call(spec, payload, context)
+        overrun = (context if isinstance(context, Known) else context[0]).overrun
+        if overrun is not None:
+            await asyncio.shield(overrun)
+        return result
+
+    async def _call(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
+        """Return what the handler returned within its time; an Ending for what it raised."""
         call = self._calls.get(spec.name) or self._bind(spec)
         limit: asyncio.Timeout | None = None
         try:
@@ -193,12 +205,13 @@ class Executor:
         return call
 
     async def _in_thread(self, function: Callable[..., Any], payload: Any, context: Any) -> Any:
-        try:
-            result, error = await self.threads.run(function, payload, context)
-        except asyncio.CancelledError:
-            for each in [context] if isinstance(context, SyncContext) else context:
-                each.abandon()
-            raise
+        contexts = [context] if isinstance(context, SyncContext) else context
+
+        def abandon(returned: asyncio.Future[None]) -> None:
+            for each in contexts:
+                each.abandon(returned)
+
+        result, error = await self.threads.run(function, payload, context, on_left=abandon)
         if error is not None:
             raise error
         return result

@@ -60,12 +60,12 @@ _UNSETTLED_MAX = 2_000
 IDLE_S = 600.0
 # How long `stop(now=True)` waits for those that were cancelled, and then for what is to be said.
 _NOW_S = 2.0
+# How long a lane that stops waits for threads that outlived their timeout.
+_HUNG_S = 1.0
 # What may have killed its process, and has run for so long, holds up others that may have no longer.
 _SUSPECT_S = 3.0
 
 _KILLER = Failure("process died", "too many attempts, the last ones without an answer")
-
-_log = logging.getLogger(__name__)
 
 
 class Lane:
@@ -113,16 +113,9 @@ class Lane:
         self._owners: dict[Delivery, Track] = {}
         self._settler = Settler(source, complaints, self._on_settled)
         self._patience = Patience(source.name, complaints)
-        self._heartbeat = Heartbeat(
-            source,
-            self._lease_s,
-            complaints,
-            claimed=self._claimed,
-            lose=self._lose,
-        )
-        self._changed = (
-            asyncio.Event()
-        )  # there may be room for a claim, or nothing left to wait for
+        self._heartbeat = Heartbeat(source, self._lease_s, complaints, self._claimed, self._lose)
+        # There may be room for a claim, or nothing left to wait for.
+        self._changed = asyncio.Event()
         self._nudge = asyncio.Event()  # there may be something to claim, whatever the source says
         self._stopping = asyncio.Event()
         self._is_now = False
@@ -143,8 +136,17 @@ class Lane:
         return bool(
             self._beginning
             or self._settler.backlog
-            or any(track.waiting or track.active for track in self._tracks)
+            or any(track.waiting or track.busy for track in self._tracks)
         )
+
+    @property
+    def stalled(self) -> list[str]:
+        """The handlers all of whose threads hang."""
+        return [track.spec.name for track in self._tracks if track.is_stalled]
+
+    def look(self) -> None:
+        """Find that a thread hangs: a lane that stops does not wait for it."""
+        self._changed.set()
 
     def status(self) -> tuple[SourceStatus, list[HandlerStatus]]:
         """How it fares."""
@@ -154,16 +156,7 @@ class Lane:
             is_reachable=error is None,
             last_error=None if error is None else described(error),
         )
-        return source, [
-            HandlerStatus(
-                name=track.spec.name,
-                running=len(track.runs),
-                waiting=len(track.waiting),
-                counts=track.counts,
-                last_error=track.last_error,
-            )
-            for track in self._tracks
-        ]
+        return source, [track.status() for track in self._tracks]
 
     def stop(self, *, now: bool = False) -> None:
         """End: claim no more, give back what was not started, let end what runs; or with `now` cancel that too."""
@@ -176,7 +169,7 @@ class Lane:
             self._is_now = True
             if self._claiming is not None:
                 self._claiming.cancel()
-            for run in [run for track in self._tracks for run in track.runs]:
+            for run in self._runs():
                 run.cancel()
 
     async def run(self) -> None:
@@ -196,9 +189,17 @@ class Lane:
             for task in [*helpers, self._claiming, ending]:
                 task.cancel()
             await asyncio.gather(*helpers, self._claiming, ending, return_exceptions=True)
+            for run in self._runs():
+                if (
+                    run.is_hung
+                ):  # its message is left to the end of its lease: by then this process has ended
+                    run.cancel()
             for settlement in self._settler.waiting:
                 if (track := self._owners.get(settlement.delivery)) is not None:
                     self._report(track, settlement.delivery, settlement.failure, "unsettled")
+
+    def _runs(self) -> list[Run]:
+        return [run for track in self._tracks for run in track.runs]
 
     # Claim -----------------------------------------------------------------------------------------------------------
 
@@ -327,10 +328,8 @@ class Lane:
     # Run -------------------------------------------------------------------------------------------------------------
 
     def _start(self, track: Track, deliveries: list[Delivery]) -> None:
-        run = Run(
-            track,
-            [self._executor.context(track.spec, each, self._source) for each in deliveries],
-        )
+        contexts = [self._executor.context(track.spec, each, self._source) for each in deliveries]
+        run = Run(track, contexts)
         track.runs.add(run)
         for delivery in deliveries:
             if delivery.is_suspect:
@@ -432,8 +431,7 @@ class Lane:
             yield from track.waiting
             for run in track.runs:
                 for context in run.contexts:
-                    is_its_own = context.is_acknowledging or context.is_acknowledged
-                    if not is_its_own and context.delivery not in run.lost:
+                    if not context.is_held and context.delivery not in run.lost:
                         yield context.delivery
         yield from self._beginning
         yield from self._keys.behind()
@@ -457,7 +455,7 @@ class Lane:
     def _lose_run(self, run: Run, delivery: Delivery) -> None:
         for context in run.contexts:
             if context.delivery is delivery:
-                if context.is_acknowledging or context.is_acknowledged:
+                if context.is_held:
                     return  # what the heartbeat missed is its own acknowledgement
                 context.lost.set()
         run.lost.add(delivery)
@@ -483,16 +481,19 @@ class Lane:
         await asyncio.wait([self._claiming])
         if not self._claiming.cancelled():
             self._claiming.result()
-        while any(track.active for track in self._tracks):
+        while any(track.busy for track in self._tracks):
             if self._is_now:
                 break
             self._changed.clear()
             await self._changed.wait()
         if self._is_now:
-            tasks = [run.task for track in self._tracks for run in track.runs if run.task]
+            tasks = [run.task for run in self._runs() if run.task]
             if tasks:
                 await asyncio.wait(tasks, timeout=_NOW_S)
             await asyncio.wait([asyncio.create_task(self._settler.drained())], timeout=_NOW_S)
             return
+        hung = [run.task for run in self._runs() if run.task]
+        if hung:  # some return as soon as their transaction is cut off
+            await asyncio.wait(hung, timeout=_HUNG_S)
         self._give_back()
         await self._settler.drained()

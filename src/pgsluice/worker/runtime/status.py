@@ -51,7 +51,8 @@ class WorkerStatus:
         sources: Each place messages come from.
         listener: The state of the listener, or None without one.
         hung_threads: Threads whose handler ran longer than it may, and still does.
-        wants_replacement: Whether so many of them hang that the process is to be replaced; it is stopping for that.
+        wants_replacement: True if so many of them hang, or one for so long, that the process is to be replaced. A
+            worker of `pgsluice worker run` is stopping for that; in another program that is the program's to do.
     """
 
     state: str

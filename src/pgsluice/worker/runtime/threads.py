@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import itertools
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
@@ -26,15 +27,15 @@ class Threads:
     """As many threads as are needed at once; those that are idle are used again.
 
     Not an executor of the standard library: a thread that hangs must neither keep others from starting nor the process
-    from ending. Of one that nobody waits for any more the place is taken by a new one, and it is counted until it
-    returns.
+    from ending. One that was left to itself is counted until it returns.
     """
 
     def __init__(self, on_hung: Callable[[], None] = lambda: None) -> None:
         """Prepare them, in the running event loop; `on_hung` is called when one more is left to itself."""
         self._loop = asyncio.get_running_loop()
         self._idle: list[_Thread] = []
-        self._left: set[_Thread] = set()
+        # Each with a future that is done when it returns, and since when, on `time.monotonic`.
+        self._left: dict[_Thread, tuple[asyncio.Future[None], float]] = {}
         self._on_hung = on_hung
         self._is_closed = False
 
@@ -43,12 +44,25 @@ class Threads:
         """How many threads run something that nobody waits for any more."""
         return len(self._left)
 
+    @property
+    def hung_s(self) -> float:
+        """For how long the first of them has hung, seconds."""
+        return time.monotonic() - min(s for _, s in self._left.values()) if self._left else 0.0
+
     async def run(
-        self, function: Callable[..., Any], *args: Any
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        on_left: Callable[[asyncio.Future[None]], None] = lambda _returned: None,
     ) -> tuple[Any, BaseException | None]:
         """Call a function in a thread; what it returned, or what it raised, whatever that is.
 
         Cancelled, it returns at once and leaves the thread to itself.
+
+        Args:
+            function: What is called.
+            args: With what.
+            on_left: Called when the thread is left to itself, with a future that is done when it returns.
         """
         thread = self._idle.pop() if self._idle else _Thread(self)
         waiter: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
@@ -58,7 +72,9 @@ class Threads:
         except asyncio.CancelledError:
             # Not of the function: what it raises, it returns. It may have ended at this very moment, though.
             if thread not in self._idle:
-                self._left.add(thread)
+                returned: asyncio.Future[None] = self._loop.create_future()
+                self._left[thread] = returned, time.monotonic()
+                on_left(returned)
                 self._on_hung()
             raise
 
@@ -84,13 +100,15 @@ class Threads:
         waiter: asyncio.Future[tuple[Any, BaseException | None]],
         result: tuple[Any, BaseException | None],
     ) -> None:
-        self._left.discard(thread)
+        left = self._left.pop(thread, None)
         if self._is_closed:
             thread.work.put(None)
         else:
             self._idle.append(thread)
         if not waiter.done():
             waiter.set_result(result)
+        elif left is not None and not left[0].done():
+            left[0].set_result(None)
 
 
 class _Thread(threading.Thread):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pgsluice.worker.handler import HandlerSpec
 from pgsluice.worker.runtime.delivery import Counts, Delivery, Settled
 from pgsluice.worker.runtime.executor import AnyContext
+from pgsluice.worker.runtime.status import HandlerStatus
 from pgsluice.worker.runtime.turns import Turn, Turns
 
 # Messages of this much time are claimed ahead, so that slots are busy while the next claim is under way; what takes
@@ -38,6 +39,11 @@ class Run:
         self.task: asyncio.Task[None] | None = None
         self.lost: set[Delivery] = set()
         self.is_begun = self.is_cancelled = False
+
+    @property
+    def is_hung(self) -> bool:
+        """True if its thread outlived the handler's timeout and has not returned."""
+        return self.contexts[0].is_overdue
 
     def cancel(self) -> None:
         """Cancel it. A task that has not begun is not: it would end without a word; it looks itself when it begins."""
@@ -76,10 +82,37 @@ class Track:
         self._mean_s: float | None = None
         turns.join(Turn(spec.limits.weight, self._wants, self._grant))
 
+    def status(self) -> HandlerStatus:
+        """How it fares."""
+        return HandlerStatus(
+            name=self.spec.name,
+            running=len(self.runs),
+            waiting=len(self.waiting),
+            counts=self.counts,
+            last_error=self.last_error,
+        )
+
     @property
     def held(self) -> int:
         """How many messages wait or run."""
         return len(self.waiting) + self.active * self.size
+
+    @property
+    def busy(self) -> int:
+        """Calls that run, or are about to, and do not hang."""
+        return self.active - self.hung
+
+    @property
+    def hung(self) -> int:
+        """Calls whose thread outlived the handler's timeout and has not returned."""
+        return sum(run.is_hung for run in self.runs)
+
+    @property
+    def is_stalled(self) -> bool:
+        """True if all calls that may run at once hang, here or by the limit of all processes."""
+        fleet = self.spec.limits.fleet_concurrency
+        slots = self.slots if fleet is None else min(self.slots, -(-fleet // self.size))
+        return self.hung >= slots
 
     def room(self, lease_s: float) -> int:
         """How many more may be claimed now; 0 while enough are there."""
