@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 
 import pytest
 
-from pgsluice import App, WorkQueue
+from pgsluice import App, Retry, WorkQueue
 from pgsluice.errors import NotInstalledError
 from support import value, wait_until
+from support_runtime import until
 
 fastapi = pytest.importorskip("fastapi", reason="FastAPI is a dependency of development")
 
@@ -79,3 +81,35 @@ async def test_a_server_that_is_away_is_waited_for_in_the_background(jobs):
 
     async with jobs.lifespan(grace_s=1) as state:
         assert state["worker"].status().state == "starting"
+
+
+async def test_threads_that_hang_are_bounded_and_the_host_is_told(
+    jobs, observer, queue_name, caplog
+):
+    going, before = threading.Event(), threading.active_count()
+    other = f"{queue_name}_other"
+    observer.execute("select pgmq.create(%s)", [other])
+
+    @jobs.handler(other, timeout_s=0.1, lease_s=2, concurrency=2, retry=Retry(5, first_delay_s=0))
+    def hangs(_payload: int) -> None:
+        going.wait(60)
+
+    WorkQueue(observer).send_batch(other, [1, 2, 3, 4])
+    async with asyncio.timeout(60), jobs.lifespan(maintenance=False, grace_s=0.2) as state:
+        worker = state["worker"]
+        await until(lambda: worker.status().wants_replacement, "the host to be told")
+        status = worker.status()
+        assert (status.state, status.hung_threads) == ("running", 2)
+        assert "all threads of handler hangs hang: restart the process" in caplog.text
+        # The other queue goes on, and no more threads are started.
+        for n in range(20):
+            WorkQueue(observer).send(queue_name, {"n": n})
+        await until(lambda: len(jobs.seen) == 20, "the other queue to be consumed")
+        claimed_again = f"select count(*) from pgmq.q_{other} where read_ct > 1"
+        assert value(observer, claimed_again) == 0
+        assert threading.active_count() < before + 10
+        going.set()
+        await until(lambda: not worker.status().wants_replacement, "the threads to return")
+        await until(
+            lambda: value(observer, f"select count(*) from pgmq.a_{other}") == 4, "all to be done"
+        )

@@ -28,7 +28,11 @@ _AT_ONCE_S = 3.0
 
 
 class BackgroundWorker:
-    """A worker in the background of an event loop: begun anew when it fails, stopped with the program."""
+    """A worker in the background of an event loop: begun anew when it fails, stopped with the program.
+
+    Threads that hang are not replaced: they keep their slots and their messages, so there are never more than the
+    handlers' `concurrency`. Other handlers go on.
+    """
 
     def __init__(
         self,
@@ -58,7 +62,10 @@ class BackgroundWorker:
         return self._target
 
     def status(self) -> WorkerStatus:
-        """How it fares; may be asked from any thread."""
+        """Return how it fares; may be asked from any thread.
+
+        `wants_replacement` is True while threads hang, as only a restart of the program ends them.
+        """
         return self._worker.status()
 
     async def start(self) -> None:
@@ -99,6 +106,9 @@ class BackgroundWorker:
             options=self._options,
             conninfo=self._target.conninfo,
             connection_options=self._connection_options,
+            # A new worker in the same process would not end threads that hang, but add more, and start their messages
+            # again beside them.
+            ends_when_hung=False,
         )
 
     async def _run(self) -> None:
@@ -106,15 +116,15 @@ class BackgroundWorker:
         while not self._is_stopping:
             try:
                 await self._worker.run()
+                why = "it ended"
             except SluiceError as error:
-                delay_s = next_delay_s(delay_s)
-                _log.error("worker: %s; again in %.1f s", error, delay_s)
-                await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
-                self._worker = self._make()
-            else:
-                if not self._is_stopping:
-                    _log.warning("worker: it asked to be replaced, as its handlers hang")
-                    self._worker = self._make()
+                why = str(error)
+            if self._is_stopping:
+                return
+            delay_s = next_delay_s(delay_s)
+            _log.error("worker: %s; again in %.1f s", why, delay_s)
+            await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
+            self._worker = self._make()
 
 
 @asynccontextmanager
