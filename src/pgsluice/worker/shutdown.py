@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from enum import IntEnum
 from types import FrameType
 
+from pgsluice.worker.forks import default_in_forks, ignore
+
 _log = logging.getLogger(__name__)
 
 
@@ -95,9 +97,8 @@ class Shutdown:
                 target=self.request, args=[level, signal.Signals(number).name], daemon=True
             ).start()
 
-        def ignore(_number: int, _frame: FrameType | None) -> None:
-            """Not SIG_IGN, which programs that handlers start would inherit."""
-
+        is_on = True
+        default_in_forks(lambda: is_on)
         before = {
             signal.SIGTERM: signal.signal(signal.SIGTERM, count),
             signal.SIGINT: signal.signal(signal.SIGINT, count if interrupts else ignore),
@@ -105,5 +106,6 @@ class Shutdown:
         try:
             yield
         finally:
+            is_on = False
             for number, handler in before.items():
                 signal.signal(number, handler)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import ConfigurationError, PayloadError
+from pgsluice.worker.forks import default_in_forks, ignore
 from pgsluice.worker.handler import HandlerSpec
 from pgsluice.worker.runtime.context import Known, SyncContext
 from pgsluice.worker.runtime.delivery import Delivery
@@ -30,6 +31,8 @@ from pgsluice.worker.runtime.ending import (
 
 # When memory is short, the kernel is to end this process, and not the worker that holds the claims.
 _OOM_SCORE = "800"
+# How often a process looks whether its worker is there.
+_LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +133,14 @@ def call(job: Job) -> Reply:
 
 def serve(pipe: Connection, max_memory_mb: int | None) -> None:
     """Answer jobs until the other end is closed."""
-    # Signals are for the worker, which lets a job end that began: a terminal and a service manager send them to all.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # A group of its own: whoever kills the process of a job kills what the job has started.
+    with contextlib.suppress(OSError):
+        os.setsid()
+    # Signals are for the worker, which lets a job end that began: a service manager sends them to all.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ignore)
+        signal.siginterrupt(number, False)
+    default_in_forks()
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
     if max_memory_mb is not None:
@@ -173,7 +181,12 @@ def _limit_memory(max_memory_mb: int) -> None:
 def _end_with_parent() -> None:
     """A job whose worker was killed must not go on: another worker will begin it."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait_for([parent.sentinel])
-        sys.stderr.flush()
-        os._exit(1)
+    if parent is None:
+        return
+    # A fork of the worker may hold the other end of its sentinel.
+    while os.getppid() == parent.pid and not wait_for([parent.sentinel], _LOOK_S):
+        pass
+    sys.stderr.flush()
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)  # with what the job has started
+    os._exit(1)

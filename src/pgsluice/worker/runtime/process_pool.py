@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
+import os
 import pickle
 import signal
 import threading
@@ -28,6 +29,7 @@ __all__ = ["Job", "ProcessPool", "RemoteError"]
 
 _END_S = 2.0
 _START_S = 60.0
+_LOOK_S = 1.0
 # The module of the standard library keeps lists of processes that are not for several threads.
 _starting = threading.Lock()
 
@@ -136,6 +138,7 @@ class _Child:
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
         self._is_killed = False
+        self._is_over = False  # its number may be another process's
         self.is_worn = False
 
     def ask(self, job: Job) -> Reply | str:
@@ -145,9 +148,11 @@ class _Child:
                 self._start()
             assert self._pipe is not None  # noqa: S101 - there since the start
             self._pipe.send_bytes(pickle.dumps(job))
+            self._await_reply()
             reply: Reply | str = pickle.loads(self._pipe.recv_bytes())  # noqa: S301 - of our own process
         except (EOFError, OSError):
             self.is_worn = True
+            self._end_group()
             ending = Ending(RetryAfter(), Failure("process died", self._how_it_died()))
             return Reply((ending,) * max(1, len(job.deliveries)), is_failure=True)
         if isinstance(reply, Reply) and any(map(_is_out_of_memory, reply.endings)):
@@ -162,7 +167,8 @@ class _Child:
         """End it at once; does not wait."""
         with _starting:
             self._is_killed = True
-            if self._process is not None and self._process.pid is not None:
+            if self._process is not None and not self._is_over:
+                self._end_group()
                 self._process.kill()
 
     def close(self) -> None:
@@ -176,8 +182,36 @@ class _Child:
         if self._process is not None:
             self._process.join(_END_S)
             if self._process.is_alive():
+                self._end_group()
                 self._process.kill()
                 self._process.join()
+
+    def _await_reply(self) -> None:
+        """Wait for the reply, or for the death of the process: forks of it may hold its end of the pipe.
+
+        Raises:
+            EOFError: It died.
+        """
+        assert self._pipe is not None  # noqa: S101 - the only caller has just used it
+        while not self._pipe.poll(_LOOK_S):
+            if self._has_ended() and not self._pipe.poll():
+                raise EOFError
+
+    def _has_ended(self) -> bool:
+        """True if the process has ended; it is not waited for, so that its number stays its own."""
+        if self._process is None or self._process.pid is None:
+            return False
+        try:
+            flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self._process.pid, flags) is not None
+        except ChildProcessError:
+            return True
+
+    def _end_group(self) -> None:
+        """Kill the process with those that its jobs have started, if it has got as far as to have a group."""
+        if self._process is not None and self._process.pid is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -200,6 +234,7 @@ class _Child:
             return "it was ended before it began"
         self._process.join(_END_S)
         code = self._process.exitcode
+        self._is_over = code is not None
         if code is None:
             self._process.kill()
             return "it closed its pipe"

@@ -1,0 +1,130 @@
+"""Processes that handlers start: their signals, and their end with the handler."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgsluice import WorkQueue
+from support import value, wait_until
+
+TESTS = Path(__file__).parents[1]
+QUEUES = ("forks", "terminates", "threads")
+
+
+@pytest.fixture(scope="module")
+def _queues(worker_url):
+    with psycopg.connect(worker_url, autocommit=True) as connection:
+        for name in QUEUES:
+            connection.execute("select pgmq.create(%s)", [name])
+
+
+@pytest.fixture
+def pids(tmp_path):
+    """The processes that handlers have written down, by name; none outlives the test."""
+
+    def of(name):
+        return [int(path.read_text()) for path in sorted(tmp_path.glob(f"{name}-*"))]
+
+    yield of
+    for pid in of("*"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def start(worker_url, tmp_path, pids, _queues):
+    """Start a worker for one queue."""
+    started = []
+
+    def run(queue, *options):
+        with (tmp_path / "log").open("ab") as log:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "pgsluice", "worker", "run"),
+                    *("worker.forking_handlers:app", "--queues", queue, "--no-maintenance"),
+                    *options,
+                ],
+                env=os.environ
+                | {
+                    "PGSLUICE_DSN": worker_url,
+                    "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
+                    "FORKING_FOLDER": str(tmp_path),
+                },
+                stdout=log,
+                stderr=log,
+            )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def is_alive(pid):
+    """True if a process runs; one that has ended and that nobody waits for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def is_gone(pids, names=("started", "forked")):
+    found = [pid for name in names for pid in pids(name)]
+    return found and not any(map(is_alive, found))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+class TestProcesses:
+    def test_a_handler_that_times_out_takes_its_processes_with_it(self, start, observer, pids):
+        WorkQueue(observer).send("forks", "sleep")
+        start("forks")
+        wait_until(lambda: pids("handler"), "the handler to begin", 15)
+
+        wait_until(lambda: not is_alive(pids("handler")[0]), "its timeout", 30)
+
+        wait_until(lambda: is_gone(pids), "its processes to end", 5)
+        observer.execute("select pgmq.purge_queue('forks')")
+
+    def test_a_handler_whose_process_dies_takes_its_processes_with_it(self, start, observer, pids):
+        WorkQueue(observer).send("forks", "exit")
+        start("forks")
+
+        wait_until(lambda: pids("handler"), "the handler to begin", 15)
+        wait_until(lambda: is_gone(pids), "its processes to end", 5)
+
+        note = "select count(*) from sluice.attempt where queue_name = 'forks' and error = 'exit code 3'"
+        wait_until(lambda: value(observer, note) == 1, "the failure to be settled", 5)
+        observer.execute("select pgmq.purge_queue('forks')")
+
+    def test_a_worker_that_is_killed_takes_the_processes_of_its_handlers_with_it(
+        self, start, observer, pids
+    ):
+        WorkQueue(observer).send("forks", "sleep")
+        worker = start("forks")
+        wait_until(lambda: pids("handler"), "the handler to begin", 15)
+
+        worker.kill()
+
+        wait_until(lambda: is_gone(pids, ("started", "forked", "handler")), "all to end", 5)
+        observer.execute("select pgmq.purge_queue('forks')")
+
+
+@pytest.mark.parametrize("queue", ["terminates", "threads"])
+def test_processes_that_handlers_start_end_by_sigterm(start, observer, pids, queue):
+    WorkQueue(observer).send(queue, 1)
+    start(queue)
+
+    wait_until(lambda: pids("forked*"), "the handler to end", 60)
+
+    assert pids("started15")
+    assert pids("forked15")
