@@ -9,9 +9,8 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-from psycopg.errors import LockNotAvailable
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client import AsyncShareGroup, ClaimedEvent
@@ -33,9 +32,9 @@ from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlem
 from pgsluice.worker.runtime.patience import PASSING
 from pgsluice.worker.runtime.polling import Polling
 from pgsluice.worker.runtime.routing import Routing, key_of
+from pgsluice.worker.runtime.row_locks import is_locked, limited
 
 _log = logging.getLogger(__name__)
-_Answer = TypeVar("_Answer")
 _FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 _TOO_MANY = "too many attempts"
 # Claims in a row of nothing but events that no handler is for; then the others of the process have their turn.
@@ -248,7 +247,7 @@ class GroupSource:
                     claim_id, claim, lease_s, wait_s=wait_s
                 )
             except RetryableError as error:
-                if not _is_locked(error):
+                if not is_locked(error):
                     raise
                 for delivery in deliveries:
                     delivery.is_locked |= delivery.fence == claim_id
@@ -283,7 +282,7 @@ class GroupSource:
             try:
                 over = await self._settle_at_once(of_claim, wait_s or _LOCK_S)
             except RetryableError as error:
-                if not _is_locked(error):
+                if not is_locked(error):
                     raise
                 self._careful_until_s = time.monotonic() + _CAREFUL_S
                 settled += [Settled(delivery, "locked") for delivery in of_claim]
@@ -350,7 +349,7 @@ class GroupSource:
             if wait_s is None:
                 await self._runner.run(call)
             else:
-                await self._runner.run_steps(_limited(call, wait_s))
+                await self._runner.run_steps(limited(call, wait_s))
         except _OVER:
             self._claims.pop(claim_id, None)
             return False
@@ -490,16 +489,6 @@ def _all(calls: Sequence[Call[int]], wait_s: float | None) -> Steps[int]:
     for call in calls:
         settled += yield call
     return settled
-
-
-def _limited(call: Call[_Answer], wait_s: float) -> Steps[_Answer]:
-    yield upkeep.wait_for_locks(math.ceil(wait_s * 1_000))
-    answer: _Answer = yield call
-    return answer
-
-
-def _is_locked(error: RetryableError) -> bool:
-    return isinstance(error.__cause__, LockNotAvailable)
 
 
 def _text(failure: Failure) -> str:

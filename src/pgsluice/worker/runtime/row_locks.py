@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from psycopg.errors import LockNotAvailable
+
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import Call, Steps, retries
+from pgsluice.client.calls import Call, Steps, retries, upkeep
+from pgsluice.errors import RetryableError
 from pgsluice.worker.runtime.delivery import Delivery
 
 Result = TypeVar("Result")
+Answer = TypeVar("Answer")
 Results = dict[Delivery, Result]
 
 # A statement that has no result after this long may wait for a row lock.
@@ -99,3 +104,15 @@ def _all(calls: Sequence[Call[Results[Result]]]) -> Steps[Results[Result]]:
     for call in calls:
         results |= yield call
     return results
+
+
+def limited(call: Call[Answer], wait_s: float) -> Steps[Answer]:
+    """Let a call fail when it waits longer than `wait_s` seconds for a lock."""
+    yield upkeep.wait_for_locks(math.ceil(wait_s * 1_000))
+    answer: Answer = yield call
+    return answer
+
+
+def is_locked(error: RetryableError) -> bool:
+    """Tell whether a call failed because it waited too long for a lock."""
+    return isinstance(error.__cause__, LockNotAvailable)
