@@ -8,12 +8,13 @@ import os
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextvars import ContextVar
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, Connection
+from psycopg.abc import PQGen
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from pgsluice.client._sync.runner import Runner
@@ -72,17 +73,27 @@ def cut_off(connection: Connection[Any]) -> None:
 
 
 class EngineConnection(AsyncConnection[Any]):
-    """A connection that is given up when the server does not answer."""
+    """A connection that is given up when the server does not answer.
+
+    Attributes:
+        on_silence: Called when it was given up.
+    """
+
+    on_silence: Callable[[], None] = staticmethod(lambda: None)
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
         """As psycopg waits; but a cancelled wait would also wait for the server, which is why its end is forced."""
         if _unhurried.get():
             return await super().wait(*args, **kwargs)
-        watch = asyncio.get_running_loop().call_later(_ANSWER_S, _give_up, self)
+        watch = asyncio.get_running_loop().call_later(_ANSWER_S, self._be_silent)
         try:
             return await super().wait(*args, **kwargs)
         finally:
             watch.cancel()
+
+    def _be_silent(self) -> None:
+        _give_up(self)
+        self.on_silence()
 
 
 class _Lent:
@@ -158,18 +169,29 @@ class ThreadConnection(_Lent, Connection[Any]):
     """
 
     is_watched = False
+    _until_s: float | None = None
+
+    def wait(self, gen: PQGen[Any], *args: Any, **kwargs: Any) -> Any:
+        """As psycopg waits, but within `_hurried` for 5 seconds at most."""
+        if self._until_s is not None:
+            gen = _end_at(gen, self._until_s)
+        return super().wait(gen, *args, **kwargs)
+
+    @contextlib.contextmanager
+    def _hurried(self) -> Generator[None]:
+        self._until_s = time.monotonic() + _SIGN_S
+        try:
+            yield
+        finally:
+            self._until_s = None
 
     def check(self) -> None:
         """As `HandlerConnection.check`."""
         if self._settings is None:
             self._settings = _settings_of(self)
         if not self.is_fresh:
-            watch = threading.Timer(_SIGN_S, _give_up, [self])
-            watch.start()
-            try:
+            with self._hurried():
                 ConnectionPool.check_connection(self)
-            finally:
-                watch.cancel()
         self.good_s = time.monotonic()
 
     def reset(self) -> None:
@@ -179,14 +201,29 @@ class ThreadConnection(_Lent, Connection[Any]):
         autocommit = self.autocommit
         try:
             _restore(self, self._settings)
-            self.set_autocommit(True)
-            self.execute(_RESET_WATCHED if self.is_watched else _RESET, prepare=False)
-            self.set_autocommit(autocommit)
+            with self._hurried():
+                self.set_autocommit(True)
+                self.execute(_RESET_WATCHED if self.is_watched else _RESET, prepare=False)
+                self.set_autocommit(autocommit)
         except psycopg.Error:
             self.close()
 
 
-def _give_up(connection: AsyncConnection[Any] | Connection[Any]) -> None:
+def _end_at(gen: PQGen[Any], until_s: float) -> PQGen[Any]:
+    """Let an exchange with the server fail when it is not done at `until_s`; psycopg looks ten times a second."""
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if time.monotonic() > until_s:
+                gen.close()
+                raise psycopg.OperationalError("the server did not answer")
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        return end.value
+
+
+def _give_up(connection: AsyncConnection[Any]) -> None:
     with contextlib.suppress(OSError, psycopg.Error):  # it is closed already
         shut_down(connection.fileno())
 
@@ -233,6 +270,7 @@ class Connections:
         self.engine = AsyncConnectionPool[EngineConnection](
             conninfo,
             connection_class=EngineConnection,
+            configure=self._watch,
             min_size=0,
             max_size=engine_size,
             kwargs={**self._options, "autocommit": True},
@@ -270,6 +308,15 @@ class Connections:
         )
         self._sync: ConnectionPool[ThreadConnection] | None = None
         self._lock = threading.Lock()
+        self._draining: asyncio.Task[None] | None = None
+
+    async def _watch(self, connection: EngineConnection) -> None:
+        connection.on_silence = self._drain_engine
+
+    def _drain_engine(self) -> None:
+        """Make all of the engine's connections anew: each would have to be waited for in turn."""
+        if self._draining is None or self._draining.done():
+            self._draining = asyncio.get_running_loop().create_task(self.engine.drain())
 
     async def open(self) -> None:
         """Open the pools; they connect when somebody asks."""

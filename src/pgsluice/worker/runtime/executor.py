@@ -14,8 +14,9 @@ from pgsluice.errors import ConfigurationError, LeaseLostError, PayloadError
 from pgsluice.worker.answer import Done
 from pgsluice.worker.handler import Execution, HandlerSpec, Mode
 from pgsluice.worker.middleware import HandlerCall, Middleware, around
+from pgsluice.worker.runtime.base_context import BaseContext
 from pgsluice.worker.runtime.connections import Connections
-from pgsluice.worker.runtime.context import Context, Known, SyncContext
+from pgsluice.worker.runtime.context import Context, SyncContext
 from pgsluice.worker.runtime.delivery import Delivery
 from pgsluice.worker.runtime.ending import (
     ACKNOWLEDGED,
@@ -163,7 +164,7 @@ class Executor:
         beside it, or another in its place, would exceed the limits.
         """
         result = await self._call(spec, payload, context)
-        overrun = (context if isinstance(context, Known) else context[0]).overrun
+        overrun = (context if isinstance(context, BaseContext) else context[0]).overrun
         if overrun is not None:
             await asyncio.shield(overrun)
         return result
@@ -217,7 +218,7 @@ class Executor:
         return result
 
     async def _in_process(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
-        is_one = isinstance(context, Known)
+        is_one = isinstance(context, BaseContext)
         contexts = [context] if is_one else context
         payloads = [payload] if is_one else payload
         return await self._processes.run(Job.of(spec, payloads, contexts))
@@ -231,7 +232,7 @@ def _acknowledged(result: Any) -> Ending:
 
 def _is_lost(context: Any) -> bool:
     """Whether a call's claim is known to be over; of a batch only one may be, and the call fails for the others."""
-    return isinstance(context, Known) and context.lost.is_set()
+    return isinstance(context, BaseContext) and context.lost.is_set()
 
 
 def _async_function(spec: HandlerSpec) -> HandlerCall:

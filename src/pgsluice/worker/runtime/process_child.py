@@ -20,7 +20,8 @@ from typing import Any
 from pgsluice.errors import ConfigurationError, PayloadError
 from pgsluice.worker.forks import default_in_forks, ignore
 from pgsluice.worker.handler import HandlerSpec
-from pgsluice.worker.runtime.context import Known, SyncContext
+from pgsluice.worker.runtime.base_context import BaseContext
+from pgsluice.worker.runtime.context import SyncContext
 from pgsluice.worker.runtime.delivery import Delivery
 from pgsluice.worker.runtime.ending import (
     Ending,
@@ -52,7 +53,7 @@ class Job:
     is_batch: bool
 
     @classmethod
-    def of(cls, spec: HandlerSpec, payloads: Sequence[Any], contexts: Sequence[Known]) -> Job:
+    def of(cls, spec: HandlerSpec, payloads: Sequence[Any], contexts: Sequence[BaseContext]) -> Job:
         """The call of a handler with these payloads."""
         deliveries = tuple(
             replace(context.delivery, payload=payload, raw=None)
