@@ -212,9 +212,9 @@ class TestTimeouts:
         going.set()
 
         assert worker.status().wants_replacement
-        # Both are left to the end of their leases, and the others were not begun.
-        assert source.ends() == {None: 5}
-        assert sorted(message.starts for message in source.open) == [0, 0, 0, 1, 1]
+        # The others were not begun.
+        assert source.ends() == {"dead": 2, None: 3}
+        assert [message.starts for message in source.open] == [0, 0, 0]
 
     async def test_a_worker_that_stops_does_not_wait_for_a_thread_that_hangs(self):
         source, going = MemorySource(["hang", "fine"]), threading.Event()
@@ -231,6 +231,8 @@ class TestTimeouts:
         going.set()
 
         assert source.ends() == {None: 1, "done": 1}
+        answer, failure = source.messages[1].answers[-1]
+        assert (answer.delay_s, failure.error_type) == (spec.lease_s, "timeout")
 
 
 class TestProcesses:

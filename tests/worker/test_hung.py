@@ -93,6 +93,19 @@ def test_a_process_whose_threads_hang_exits_after_the_grace_although_an_async_ha
     assert value(observer, free) == 1
 
 
+def test_a_message_whose_last_attempt_hangs_is_dead_lettered_with_the_timeout(
+    start, observer, queues, tmp_path
+):
+    WorkQueue(observer).set_retry_policy(queues["HANGS"], max_attempts=1)
+    WorkQueue(observer).send(queues["HANGS"], 1)
+
+    process = start("--grace-s", "1", "--no-maintenance")
+
+    assert process.wait(30) == 75, log_of(tmp_path / "log")
+    (letter,) = WorkQueue(observer).browse_dead_letters(queues["HANGS"])
+    assert "the handler ran longer than 0.2 s" in letter.error
+
+
 def test_the_process_that_replaces_one_that_hangs_consumes_the_other_queues(
     start, observer, queues, tmp_path
 ):

@@ -294,6 +294,23 @@ def test_a_topic_makes_its_queue_and_is_bound(worker_url, observer, queue_name):
     assert with_source(worker_url, work, QueueRoute(name, topic="orders.*.paid")) == ["order"]
 
 
+def test_a_binding_that_the_handler_does_not_declare_is_logged(
+    worker_url, observer, queue_name, caplog
+):
+    async def work(_source):
+        pass
+
+    def logged():
+        return [r.getMessage() for r in caplog.records if r.name.endswith("queue_source")]
+
+    with_source(worker_url, work, QueueRoute(queue_name, topic="orders.paid"))
+    assert logged() == []
+    with_source(worker_url, work, QueueRoute(queue_name, topic="orders.sent"))
+
+    (warning,) = logged()
+    assert f"queue topics unbind 'orders.paid' {queue_name}" in warning
+
+
 # Share groups --------------------------------------------------------------------------------------------------------
 
 

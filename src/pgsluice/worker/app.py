@@ -179,7 +179,8 @@ class App:
 
         Args:
             queue: The work queue.
-            topic: A pattern of routing keys that is bound to the queue when a worker starts.
+            topic: A pattern of routing keys that is bound to the queue when a worker starts. Other bindings of the
+                queue stay, and are logged.
             log: The event log, instead of a queue.
             group: The share group of the log: one event at a time, in any number of processes. It is made when a worker
                 starts, if there is none.

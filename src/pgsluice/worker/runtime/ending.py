@@ -6,7 +6,7 @@ import inspect
 import traceback
 import zlib
 from collections.abc import AsyncIterable, Iterable, ValuesView
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pgsluice.errors import HandlerError, PayloadError
@@ -122,6 +122,17 @@ def ending_of_timeout(spec: HandlerSpec) -> Ending:
     ending = ending_of_error(spec, TimeoutError())
     failure = Failure("timeout", f"the handler ran longer than {spec.timeout_s:g} s")
     return Ending(ending.answer, failure)
+
+
+def postponed(spec: HandlerSpec, ending: Ending, attempt: int) -> Ending:
+    """Return an ending whose retry is delayed by a lease at least."""
+    if not isinstance(ending.answer, RetryAfter):
+        return ending
+    delay_s = ending.answer.delay_s
+    if delay_s is None:
+        delay_s = 0.0 if spec.retry is None else spec.retry.delay_s(attempt)
+    answer = RetryAfter(max(delay_s, spec.lease_s), ending.answer.reason)
+    return replace(ending, answer=answer)
 
 
 def failed(error: BaseException) -> Ending:

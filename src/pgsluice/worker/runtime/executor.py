@@ -28,6 +28,7 @@ from pgsluice.worker.runtime.ending import (
     ending_of_result,
     ending_of_timeout,
     endings_of_results,
+    postponed,
 )
 from pgsluice.worker.runtime.lost_sessions import LostSessions
 from pgsluice.worker.runtime.process_pool import Job, ProcessPool, RemoteError
@@ -161,12 +162,18 @@ class Executor:
         """Return what the handler returned; an Ending for what it raised.
 
         A thread that outlives its timeout keeps its slot and its message until it returns: to start the message again
-        beside it, or another in its place, would exceed the limits.
+        beside it, or another in its place, would exceed the limits. Cancelled while it waits for the thread, as the
+        worker ends, this returns the timeout, with a retry no sooner than a lease from now.
         """
         result = await self._call(spec, payload, context)
-        overrun = (context if isinstance(context, BaseContext) else context[0]).overrun
-        if overrun is not None:
-            await asyncio.shield(overrun)
+        first = context if isinstance(context, BaseContext) else context[0]
+        if first.overrun is not None:
+            try:
+                await asyncio.shield(first.overrun)
+            except asyncio.CancelledError:
+                if not isinstance(result, Ending) or result.failure is None:
+                    raise
+                return postponed(spec, result, first.attempt)
         return result
 
     async def _call(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:

@@ -24,8 +24,7 @@ it. A lane does the same steps at once, each in a task of its own, with the mess
 - *Settle* says them to the source, as many at once as have gathered while the last call was under way (`Settler`).
 - *Heartbeat* extends the lease of all that wait, run, or are about to be settled, when a third of it is over. A claim
   that is lost is dropped: what waits is forgotten, an `async def` is cancelled, a process is killed, a thread is told.
-  Whatever it still answers is not said. When no server answers until the lease is over, that is a lost claim too:
-  others may reach the server.
+  Whatever it still answers is not said. A claim is also lost when no server answers until the lease is over.
 
 No step waits for the server without the others going on, and every failure of a call is waited out (`Patience`), so
 that a lane ends only when it is told to. `stop` ends claiming; what waits is given back without being counted, what
@@ -189,17 +188,18 @@ class Lane:
             for task in [*helpers, self._claiming, ending]:
                 task.cancel()
             await asyncio.gather(*helpers, self._claiming, ending, return_exceptions=True)
-            for run in self._runs():
-                if (
-                    run.is_hung
-                ):  # its message is left to the end of its lease: by then this process has ended
-                    run.cancel()
+            self._leave_hung()
             for settlement in self._settler.waiting:
                 if (track := self._owners.get(settlement.delivery)) is not None:
                     self._report(track, settlement.delivery, settlement.failure, "unsettled")
 
     def _runs(self) -> list[Run]:
         return [run for track in self._tracks for run in track.runs]
+
+    def _leave_hung(self) -> None:
+        for run in self._runs():
+            if run.is_hung:
+                run.cancel()
 
     # Claim -----------------------------------------------------------------------------------------------------------
 
@@ -284,15 +284,14 @@ class Lane:
             if self._stopping.is_set():
                 self._give_back()
         else:
-            if len(begun) < len(fresh):
-                for delivery in set(fresh).difference(begun):
-                    if delivery.is_dead:
-                        killer = Settlement(delivery, Reject(_KILLER.message), _KILLER)
-                        self._on_settled([(killer, Settled(delivery, "dead"))])
-                    elif delivery.is_locked:
-                        self._settler.add(Settlement(delivery, Release()))
-                    else:
-                        self._forget(delivery)
+            for delivery in set(fresh).difference(begun):
+                if delivery.is_dead:
+                    killer = Settlement(delivery, Reject(_KILLER.message), _KILLER)
+                    self._on_settled([(killer, Settled(delivery, "dead"))])
+                elif delivery.is_locked:
+                    self._settler.add(Settlement(delivery, Release()))
+                else:
+                    self._forget(delivery)
             begun = self._unlapsed([each for each in begun if each in self._owners])
         self._beginning = []
         for position in range(0, len(begun), track.size):
@@ -495,5 +494,7 @@ class Lane:
         hung = [run.task for run in self._runs() if run.task]
         if hung:  # some return as soon as their transaction is cut off
             await asyncio.wait(hung, timeout=_HUNG_S)
+            self._leave_hung()
+            await asyncio.wait(hung)
         self._give_back()
         await self._settler.drained()

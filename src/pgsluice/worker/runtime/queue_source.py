@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ from pgsluice.worker.runtime.patience import PASSING
 from pgsluice.worker.runtime.polling import Polling
 from pgsluice.worker.runtime.row_locks import RowLocks
 
+_log = logging.getLogger(__name__)
 _GROUP_HEADER = "x-pgmq-group"
 _DEFAULT_FACTOR = 2.0  # of sluice.fail
 # The queue's own policy is read again after this long, and only when a message failed, for log lines alone.
@@ -326,6 +328,13 @@ class QueueSource:
         if all(queue.queue_name != self._queue_name for queue in queues):
             await self._runner.run(pgmq.create(self._queue_name))
         await self._runner.run(pgmq.bind_topic(topic, self._queue_name))
+        for binding in await self._runner.run(pgmq.list_topic_bindings(self._queue_name)):
+            if binding.pattern != topic:
+                _log.warning(
+                    "queue %s is bound to topic %r too, and its handler declares %r only: messages of both arrive; if "
+                    "the other is of an earlier version, run pgsluice queue topics unbind %r %s",
+                    *(self._queue_name, binding.pattern, topic, binding.pattern, self._queue_name),
+                )
 
     def _delivery(self, message: Message, lease_end_s: float) -> Delivery:
         headers = message.headers if isinstance(message.headers, dict) else {}
