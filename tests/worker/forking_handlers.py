@@ -46,6 +46,26 @@ def start_processes(payload: Any) -> None:
     time.sleep(600)
 
 
+@app.handler("leaves", execution="process", concurrency=1)
+def leave_a_process(_payload: Any) -> None:
+    """Return while a program runs."""
+    note("left", subprocess.Popen(SLEEP).pid)
+
+
+@app.handler("escapes", execution="process", timeout_s=1.0, concurrency=1)
+def start_a_session(_payload: Any) -> None:
+    """Start a program in a session of its own, and run too long."""
+    note("escaped", subprocess.Popen(SLEEP, start_new_session=True).pid)
+    time.sleep(600)
+
+
+@app.handler("outlives", timeout_s=1.0, concurrency=2)
+def start_in_thread(_payload: Any) -> None:
+    """Start a program in a thread, and run too long."""
+    note("outlived", subprocess.Popen(SLEEP).pid)
+    time.sleep(600)
+
+
 def terminate() -> None:
     """Start a program and a copy of this process, and end both by SIGTERM."""
     started = subprocess.Popen(SLEEP)

@@ -16,7 +16,7 @@ from pgsluice import WorkQueue
 from support import value, wait_until
 
 TESTS = Path(__file__).parents[1]
-QUEUES = ("forks", "terminates", "threads")
+QUEUES = ("forks", "terminates", "threads", "leaves", "escapes", "outlives")
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +89,10 @@ class TestProcesses:
         WorkQueue(observer).send("forks", "sleep")
         start("forks")
         wait_until(lambda: pids("handler"), "the handler to begin", 15)
+        (pid,) = pids("handler")
+        assert os.getpgid(pid) == os.getsid(pid) == pid
 
-        wait_until(lambda: not is_alive(pids("handler")[0]), "its timeout", 30)
+        wait_until(lambda: not is_alive(pid), "its timeout", 30)
 
         wait_until(lambda: is_gone(pids), "its processes to end", 5)
         observer.execute("select pgmq.purge_queue('forks')")
@@ -117,6 +119,29 @@ class TestProcesses:
 
         wait_until(lambda: is_gone(pids, ("started", "forked", "handler")), "all to end", 5)
         observer.execute("select pgmq.purge_queue('forks')")
+
+    def test_a_process_that_is_left_when_the_handler_returns_goes_on(self, start, observer, pids):
+        WorkQueue(observer).send("leaves", 1)
+        start("leaves")
+
+        done = "select count(*) from pgmq.a_leaves"
+        wait_until(lambda: value(observer, done) == 1, "the handler to end", 30)
+        assert all(map(is_alive, pids("left")))
+
+    @pytest.mark.parametrize(
+        ("queue", "program"), [("escapes", "escaped"), ("outlives", "outlived")]
+    )
+    def test_a_program_with_a_session_of_its_own_or_of_a_thread_outlives_the_timeout(
+        self, start, observer, pids, tmp_path, queue, program
+    ):
+        WorkQueue(observer).send(queue, 1)
+        start(queue)
+
+        timeout = "handler failed" if queue == "escapes" else "1 of 2 threads hang"
+        wait_until(lambda: timeout in (tmp_path / "log").read_text(), "its timeout", 30)
+        assert pids(program)
+        assert all(map(is_alive, pids(program)))
+        observer.execute("select pgmq.purge_queue(%s)", [queue])
 
 
 @pytest.mark.parametrize("queue", ["terminates", "threads"])

@@ -12,9 +12,12 @@ from pgsluice import WorkQueue
 from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError
 from pgsluice.worker import App, Context, SyncContext, start_checks
+from pgsluice.worker.runtime import connections
 from pgsluice.worker.runtime.connection_shares import Shares
 from pgsluice.worker.worker import Worker, WorkerOptions
 from support import value
+from support_pooler import pooling
+from support_runtime import running, until
 
 OTHERS = (
     "select count(*) from pg_stat_activity where datname = current_database() "
@@ -152,3 +155,56 @@ def test_the_start_check_compares_with_what_the_server_has_left(
         assert "role 0 of 7" in line
     if limited == "database":
         assert "database 1 of 7" in line
+
+
+def test_behind_a_pooler_the_start_check_compares_nothing(
+    worker_url, queue_name, servers_folder, caplog
+):
+    app = make_app(worker_url, [queue_name])
+
+    with pooling(worker_url, servers_folder) as pooled:
+        start_checks.require(resolve(pooled), app.handlers.values(), 1_000)
+    assert [line for line in caplog.messages if line.startswith("connections: ")] == []
+    start_checks.require(resolve(worker_url), app.handlers.values(), 1_000)
+    assert [line for line in caplog.messages if line.startswith("connections: ")] != []
+
+
+async def test_connections_are_opened_when_needed_and_closed_when_not_needed(
+    worker_url, observer, monkeypatch
+):
+    assert connections._IDLE_S == 60
+    monkeypatch.setattr(connections, "_IDLE_S", 0.5)
+    pools = connections.Connections(worker_url, engine_size=4, handlers_size=4)
+    assert pools.engine.max_idle == 600
+    before = value(observer, OTHERS)
+
+    await pools.open()
+    try:
+        async with pools.engine.connection():
+            assert value(observer, OTHERS) == before + 1
+        async with pools.lend():
+            assert value(observer, OTHERS) == before + 2
+        await until(lambda: value(observer, OTHERS) == before + 1, "it to be closed")
+        assert pools._handlers.timeout == 30
+    finally:
+        await pools.close()
+
+
+async def test_a_queue_whose_table_is_locked_leaves_connections_for_other_queues(
+    worker_url, observer, queue_name
+):
+    locked, other = f"{queue_name}_locked", f"{queue_name}_other"
+    queue = WorkQueue(observer)
+    for name in (locked, other):
+        queue.create(name)
+    worker = Worker(make_app(worker_url, [locked, other]))
+    async with running(worker):
+        await until(lambda: worker.status().state == "running", "it to run")
+        with psycopg.connect(worker_url) as ddl:
+            ddl.execute(f"lock table pgmq.q_{locked} in access exclusive mode")
+            waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+            queue.send_batch(other, list(range(100)))
+            await until(lambda: value(observer, waits) > 0, "a statement to wait for the lock")
+            done = f"select count(*) from pgmq.a_{other}"
+            await until(lambda: value(observer, done) == 100, "the other queue to be handled")
+            assert value(observer, waits) <= 4

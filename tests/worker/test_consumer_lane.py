@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 
 import pytest
 
 from pgsluice import App, Context, EventLog, Maintenance, Retry, Ticker, Worker
 from pgsluice.worker.answer import Reject, Release
-from pgsluice.worker.handler import ConsumerRoute, HandlerSpec
+from pgsluice.worker.handler import ConsumerRoute, Execution, HandlerSpec
 from support import rows, value
 from support_listen import running
 from support_sources import spec, until
@@ -232,3 +233,32 @@ def test_a_batch_job_ends_when_its_log_is_empty(worker_url, observer, log_name, 
     counts = asyncio.run(asyncio.wait_for(worker.run_until_empty(idle_s=1), 30))
 
     assert counts["handler"].done == 3
+
+
+def test_a_thread_that_hangs_keeps_the_transaction_of_its_batch_open(
+    worker_url, observer, log_name, ticker
+):
+    going = threading.Event()
+
+    def hangs(_payload):
+        going.wait(60)
+
+    consumer = ConsumerRoute(log_name, "ledger")
+    send(observer, log_name, "1")
+    idle = """
+        select count(*) from pg_stat_activity
+        where datname = current_database() and state = 'idle in transaction' and pid <> pg_backend_pid()"""
+
+    def hangs_in_its_transaction(worker):
+        if not worker.status().hung_threads:
+            return False
+        assert value(observer, idle) == 1
+        going.set()
+        return True
+
+    work(
+        worker_url,
+        spec(consumer, function=hangs, execution=Execution.THREAD, timeout_s=0.2),
+        until_true=hangs_in_its_transaction,
+        what="the thread to hang",
+    )

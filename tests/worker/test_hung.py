@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ import threading
 import pytest
 
 from pgsluice import WorkQueue
-from pgsluice.worker import App, Retry
+from pgsluice.worker import App, Context, Retry
+from pgsluice.worker import worker as worker_module
 from pgsluice.worker.worker import Worker
 from support import value, wait_until
 from support_runtime import running, until
@@ -197,3 +199,60 @@ async def test_the_message_of_a_thread_that_hangs_is_not_started_beside_it(
     assert most == [1, 1]
     assert (counts.done, counts.retry, counts.lost) == (1, 1, 0)
     assert counts.by_error_type == {"timeout": 1}
+
+
+async def test_a_process_is_replaced_when_one_of_its_threads_hangs_for_a_minute(
+    app, observer, queue_name, monkeypatch
+):
+    assert worker_module._HUNG_S == 60
+    monkeypatch.setattr(worker_module, "_HUNG_S", 2.0)
+    going = threading.Event()
+
+    @app.handler(queue_name, name="tested", timeout_s=0.1, concurrency=2)
+    def tested(_payload: int) -> None:
+        going.wait(60)
+
+    WorkQueue(observer).send(queue_name, 1)
+    worker = Worker(app)
+    try:
+        async with asyncio.timeout(30):
+            await worker.run()
+    finally:
+        going.set()
+
+    assert worker.status().wants_replacement
+
+
+def test_until_empty_exits_with_75_when_only_messages_of_threads_that_hang_are_left(
+    start, observer, queues, tmp_path
+):
+    WorkQueue(observer).send(queues["HANGS"], 1)
+    for n in range(5):
+        WorkQueue(observer).send(queues["OTHER"], n)
+
+    process = start("--until-empty", "--no-maintenance")
+
+    assert process.wait(30) == 75, log_of(tmp_path / "log")
+    assert value(observer, f"select count(*) from pgmq.a_{queues['OTHER']}") == 5
+
+
+async def test_in_mode_transaction_a_message_counts_in_the_fleet_limit_until_its_lease_expires(
+    app, observer, queue_name
+):
+    begun, going = [], asyncio.Event()
+
+    @app.handler(
+        queue_name, name="tested", mode="transaction", lease_s=2, fleet_concurrency=1, concurrency=2
+    )
+    async def tested(payload: int, _context: Context) -> None:
+        begun.append(payload)
+        await going.wait()
+
+    WorkQueue(observer).send_batch(queue_name, [1, 2])
+    lapsed = f"select vt <= clock_timestamp() from pgmq.q_{queue_name} where msg_id = 1"
+    async with running(Worker(app)):
+        await until(lambda: begun == [1], "the first to begin")
+        await until(lambda: begun == [1, 2], "the second to begin beside it", 45)
+        assert value(observer, lapsed)
+        going.set()
+        await until(lambda: left(observer, queue_name) == (0, 2, 0), "both to be done")

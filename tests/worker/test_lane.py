@@ -57,6 +57,23 @@ async def test_as_many_run_at_once_as_the_handler_allows_and_no_more():
     assert gauge.most == 7
 
 
+async def test_a_message_that_arrives_while_another_runs_starts_in_a_free_slot():
+    begun, going = [], asyncio.Event()
+
+    async def handle(payload):
+        begun.append(payload)
+        await going.wait()
+
+    source = MemorySource(["first"])
+    async with running(worker_for((source, spec_for(handle, limits=Limits(concurrency=3))))):
+        for number, payload in enumerate(("second", "third"), 1):
+            await until(lambda number=number: len(begun) == number, "it to begin")
+            source.send(payload)
+        await until(lambda: begun == ["first", "second", "third"], "the others to begin")
+        going.set()
+        await until(lambda: source.ends() == {"done": 3}, "all to end")
+
+
 async def test_as_many_threads_run_at_once_as_the_handler_allows_and_no_more():
     source, gauge = MemorySource(range(30)), Gauge()
     lock = threading.Lock()

@@ -11,9 +11,11 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice import EventLog, WorkQueue
 from pgsluice.worker import App, Batch, Context, Retry, SyncContext
+from pgsluice.worker.runtime.ending import failed
+from pgsluice.worker.runtime.lost_sessions import UNCOUNTED_MAX, LostSessions
 from pgsluice.worker.worker import Worker
 from support import rows
-from support_runtime import until
+from support_runtime import MemorySource, until
 from worker.test_worker import EFFECT, effects, left
 
 ONCE = Retry(max_attempts=1)
@@ -195,3 +197,18 @@ async def test_an_event_whose_session_was_terminated_does_not_count(
     assert attempts == [1, 1]
     counts = worker.counts()["tested"]
     assert (counts.dead, counts.retry) == (0, 0)
+
+
+async def test_the_delay_doubles_up_to_a_minute_until_a_lost_session_counts():
+    """Of a message whose source does not count claims each process counts for itself."""
+    (delivery,) = await MemorySource([1]).claim(1, 30)
+    lost, here = failed(psycopg.OperationalError("lost")), LostSessions()
+
+    delays = [here.ending(delivery, lost).answer.delay_s for _ in range(UNCOUNTED_MAX)]
+    after = here.ending(delivery, lost)
+    elsewhere = LostSessions().ending(delivery, lost)
+
+    longest = [1, 2, 4, 8, 16, 32, *[60] * (UNCOUNTED_MAX - 6)]
+    assert all(most / 2 <= delay <= most for delay, most in zip(delays, longest, strict=True))
+    assert after == lost
+    assert elsewhere.answer.delay_s <= 1

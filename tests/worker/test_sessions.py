@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from psycopg import AsyncConnection
 from psycopg.adapt import PyFormat
 from psycopg.rows import dict_row
 from psycopg.types.string import StrDumper
+from psycopg_pool import AsyncConnectionPool
 
 from pgsluice import WorkQueue
 from pgsluice.worker import App, Context, SyncContext
+from pgsluice.worker.worker import Worker
 from worker.test_worker import drained
 
 STATE = """
@@ -82,3 +85,44 @@ async def test_what_a_handler_changes_in_its_session_does_not_reach_the_next(
     (first_pid, *first), (second_pid, *second) = seen
     assert first_pid == second_pid
     assert second == first
+
+
+async def test_statements_stay_prepared_for_the_next_handler(worker_url, observer, queue_name):
+    app, seen = App(worker_url, name="tests"), []
+
+    @app.handler(queue_name, name="tested", concurrency=1, mode="transaction")
+    async def tested(_payload, context: Context):
+        async with context.transaction() as connection:
+            await connection.execute("select 4711", prepare=True)
+            prepared = "select prepare_time::text from pg_prepared_statements where statement = 'select 4711'"
+            (found,) = await (await connection.execute(prepared)).fetchall()
+            seen.append((connection.info.backend_pid, *found))
+
+    WorkQueue(observer).send_batch(queue_name, [1, 2])
+
+    assert (await drained(app)).done == 2
+    assert seen[0] == seen[1]
+
+
+async def test_a_pool_that_is_given_resets_its_connections_itself(worker_url, observer, queue_name):
+    app, seen, resets = App(worker_url, name="tests"), [], []
+
+    @app.handler(queue_name, name="tested", concurrency=1)
+    async def tested(_payload, context: Context):
+        async with context.transaction() as connection:
+            setting = await connection.execute("select current_setting('timezone')")
+            seen.append((await setting.fetchone())[0])
+            await connection.execute("set timezone = 'Asia/Tokyo'")
+
+    async def reset(connection: AsyncConnection) -> None:
+        resets.append(connection)
+
+    WorkQueue(observer).send_batch(queue_name, [1, 2])
+    async with AsyncConnectionPool(
+        worker_url, min_size=1, max_size=1, reset=reset, open=False
+    ) as pool:
+        await Worker(app, pool=pool).run_until_empty(idle_s=0.2)
+
+    assert seen[0] != "Asia/Tokyo"
+    assert seen[1] == "Asia/Tokyo"
+    assert len(resets) >= 2

@@ -49,6 +49,7 @@ class Heartbeat:
         self._claimed = claimed
         self._lose = lose
         self._waiting: asyncio.Task[None] | None = None  # for a row lock
+        self._beat_s = time.monotonic()
 
     async def run(self) -> None:
         """Go on until cancelled."""
@@ -57,15 +58,26 @@ class Heartbeat:
                 began_s = time.monotonic()
                 await asyncio.sleep(self._lease_s / 6)
                 self._notice(time.monotonic() - began_s - self._lease_s / 6)
-                due = self._due()
-                for delivery in await self._extend(due):
-                    self._lose(delivery)
+                due = await self._beat()
                 locked = [delivery for delivery in due if delivery.is_locked]
                 if locked and (self._waiting is None or self._waiting.done()):
                     self._waiting = asyncio.create_task(self._wait_for(random.choice(locked)))  # noqa: S311
         finally:
             if self._waiting is not None:
                 self._waiting.cancel()
+
+    async def catch_up(self) -> None:
+        """Extend leases now if the process stood still: a claim could get its own messages, as their leases expired."""
+        if time.monotonic() - self._beat_s > self._lease_s / 2:
+            await self._beat()
+
+    async def _beat(self) -> list[Delivery]:
+        """Extend what is due, and return it."""
+        self._beat_s = time.monotonic()
+        due = self._due()
+        for delivery in await self._extend(due):
+            self._lose(delivery)
+        return due
 
     async def _wait_for(self, delivery: Delivery) -> None:
         """Extend the lease of one message when the transaction that has locked it ends."""

@@ -26,9 +26,8 @@ it. A lane does the same steps at once, each in a task of its own, with the mess
   that is lost is dropped: what waits is forgotten, an `async def` is cancelled, a process is killed, a thread is told.
   Whatever it still answers is not said. A claim is also lost when no server answers until the lease is over.
 
-No step waits for the server without the others going on, and every failure of a call is waited out (`Patience`), so
-that a lane ends only when it is told to. `stop` ends claiming; what waits is given back without being counted, what
-runs ends, what is to be said is said. `stop(now=True)` also cancels what runs, and gives it back.
+No step waits for the server without the others going on, and every failure of a call is waited out (`Patience`).
+`stop` ends claiming, gives back uncounted what waits, and lets end what runs; `stop(now=True)` cancels that too.
 """
 
 from __future__ import annotations
@@ -113,8 +112,7 @@ class Lane:
         self._settler = Settler(source, complaints, self._on_settled)
         self._patience = Patience(source.name, complaints)
         self._heartbeat = Heartbeat(source, self._lease_s, complaints, self._claimed, self._lose)
-        # There may be room for a claim, or nothing left to wait for.
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Event()  # there may be room for a claim, or nothing to wait for
         self._nudge = asyncio.Event()  # there may be something to claim, whatever the source says
         self._stopping = asyncio.Event()
         self._is_now = False
@@ -211,6 +209,7 @@ class Lane:
                 self._changed.clear()
                 continue
             self._nudge.clear()
+            await self._heartbeat.catch_up()
             began_s = time.monotonic()
             try:
                 deliveries = await self._source.claim(room, self._lease_s)
@@ -299,6 +298,7 @@ class Lane:
             calls -= 1
         for _ in range(calls):  # of fewer messages than were there
             self._free(track)
+        self._changed.set()  # fewer wait, and other slots may be free
         self._turns.deal()
 
     def _unlapsed(self, deliveries: list[Delivery]) -> list[Delivery]:
