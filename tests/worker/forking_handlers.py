@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -10,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pgsluice.worker import App
+from pgsluice.worker import App, Context, Retry, SyncContext
 
 app = App(name="forking")
 FOLDER = Path(os.environ.get("FORKING_FOLDER", "."))
@@ -22,6 +25,9 @@ def note(name: str, pid: int) -> None:
     path = FOLDER / f"{name}.new"
     path.write_text(str(pid))
     path.replace(FOLDER / f"{name}-{time.monotonic_ns()}")
+
+
+atexit.register(lambda: note("atexit", os.getpid()))
 
 
 def fork_and_sleep() -> int:
@@ -92,3 +98,115 @@ def in_process(_payload: Any) -> None:
 def in_thread(_payload: Any) -> None:
     """End processes of a handler in a thread."""
     terminate()
+
+
+def leave(way: str) -> None:
+    """Leave the handler in a fork of it."""
+    note("fork", os.getpid())
+    match way:
+        case "exit":
+            sys.exit(0)
+        case "raise":
+            raise RuntimeError("a fork of a handler raised this")
+
+
+def join(pid: int) -> None:
+    """Wait for the end of a fork, and write down one that does not end."""
+    end_s = time.monotonic() + 20
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > end_s:
+            note("endless", pid)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return
+        time.sleep(0.01)
+
+
+def run_in_multiprocessing(_way: str) -> None:
+    """Start a process of the standard library by a fork, and wait for it."""
+    process = multiprocessing.get_context("fork").Process(target=leave, args=("return",))
+    process.start()
+    join_process(process)
+
+
+def join_process(process: Any) -> None:
+    """As `join`."""
+    process.join(20)
+    if process.exitcode != 0:
+        note("endless", process.pid)
+        process.kill()
+
+
+INSERT = "insert into effect values ('forks', %s, %s)"
+
+
+@app.handler("forks_in_thread", concurrency=1, retry=Retry(1))
+def fork_in_thread(way: str, context: SyncContext) -> None:
+    """Fork within the transaction, or before it; the fork leaves the handler as the payload says."""
+    if way == "multiprocessing":
+        run_in_multiprocessing(way)
+    elif way == "before":
+        pid = os.fork()
+        if pid:
+            join(pid)
+    with context.transaction() as connection:
+        connection.execute(INSERT, (context.message_id, str(os.getpid())))
+        if way in {"return", "exit", "raise"}:
+            pid = os.fork()
+            if pid == 0:
+                leave(way)
+                return
+            join(pid)
+
+
+@app.handler("forks_in_loop", concurrency=1, retry=Retry(1))
+async def fork_in_loop(way: str, context: Context) -> None:
+    """As `fork_in_thread`."""
+    if way == "multiprocessing":
+        run_in_multiprocessing(way)
+    elif way == "before":
+        pid = os.fork()
+        if pid == 0:
+            await asyncio.sleep(0)
+            note("endless", os.getpid())
+        join(pid)
+    async with context.transaction() as connection:
+        await connection.execute(INSERT, (context.message_id, str(os.getpid())))
+        if way in {"return", "exit", "raise"}:
+            pid = os.fork()
+            if pid == 0:
+                leave(way)
+                return
+            join(pid)
+
+
+@app.handler("forks_in_process", execution="process", concurrency=1, retry=Retry(1))
+def fork_in_process(way: str) -> None:
+    """Fork; the fork leaves the handler as the payload says."""
+    if way == "multiprocessing":
+        run_in_multiprocessing(way)
+        return
+    pid = os.fork()
+    if pid == 0:
+        leave(way)
+        return
+    join(pid)
+    note("handled", os.getpid())
+
+
+def sleep_in_fork() -> None:
+    """Leave a fork behind that does nothing, and stay."""
+    note("sleeper", fork_and_sleep())
+    time.sleep(600)
+
+
+@app.handler("sleeps_in_thread", mode="transaction")
+def sleep_in_thread(_payload: Any) -> None:
+    """Hold the message in a transaction, with a fork."""
+    sleep_in_fork()
+
+
+@app.handler("sleeps_in_loop", mode="transaction")
+async def sleep_in_loop(_payload: Any) -> None:
+    """As `sleep_in_thread`."""
+    sleep_in_fork()

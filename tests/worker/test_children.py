@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +14,15 @@ import psycopg
 import pytest
 
 from pgsluice import WorkQueue
-from support import value, wait_until
+from support import rows, value, wait_until
 
 TESTS = Path(__file__).parents[1]
-QUEUES = ("forks", "terminates", "threads", "leaves", "escapes", "outlives")
+QUEUES = (
+    *("forks", "terminates", "threads", "sleeps_in_thread", "sleeps_in_loop"),
+    *("leaves", "escapes", "outlives"),
+    *("forks_in_thread", "forks_in_loop", "forks_in_process"),
+)
+WAYS = ("return", "exit", "raise", "before", "multiprocessing")
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +43,12 @@ def pids(tmp_path):
     for pid in of("*"):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 @pytest.fixture
@@ -153,3 +165,49 @@ def test_processes_that_handlers_start_end_by_sigterm(start, observer, pids, que
 
     assert pids("started15")
     assert pids("forked15")
+
+
+@pytest.mark.parametrize("queue", ["forks_in_thread", "forks_in_loop", "forks_in_process"])
+def test_a_fork_of_a_handler_ends_where_it_leaves_it_and_touches_nothing_of_the_worker(
+    start, observer, pids, queue
+):
+    WorkQueue(observer).send_batch(queue, [*WAYS, *WAYS])
+    start(queue)
+
+    wait_until(
+        lambda: value(observer, f"select count(*) from pgmq.q_{queue}") == 0,
+        "all to be handled",
+        60,
+    )
+
+    assert value(observer, f"select count(*) from pgmq.a_{queue} where read_ct = 1") == 2 * len(
+        WAYS
+    )
+    assert pids("endless") == []
+    assert pids("atexit") == []
+    if queue != "forks_in_process":
+        effects = rows(observer, "delete from effect returning msg_id, note")
+        assert len(effects) == 2 * len(WAYS)
+        assert len({note for _, note in effects}) == 1
+
+
+@pytest.mark.parametrize("queue", ["sleeps_in_thread", "sleeps_in_loop"])
+def test_a_fork_does_not_keep_the_sessions_and_the_port_of_a_worker_that_was_killed(
+    start, observer, pids, queue, free_port
+):
+    WorkQueue(observer).send(queue, 1)
+    worker = start(queue, "--health-port", str(free_port))
+    wait_until(lambda: pids("sleeper"), "the handler to begin", 30)
+
+    worker.kill()
+    worker.wait()
+
+    sessions = (
+        "select count(*) from pg_stat_activity where application_name like 'pgsluice%'"
+        " and datname = current_database()"
+    )
+    wait_until(lambda: value(observer, sessions) == 0, "the sessions to end", 10)
+    assert is_alive(pids("sleeper")[0])
+    with socket.create_server(("127.0.0.1", free_port)):
+        pass
+    observer.execute(f"select pgmq.purge_queue('{queue}')")

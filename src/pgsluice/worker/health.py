@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.worker.forks import close_in_forks
 
 _log = logging.getLogger(__name__)
 _FILE_PERIOD_S = 1.0
@@ -98,6 +99,7 @@ class HealthEndpoint:
             raise ConfigurationError(
                 f"cannot listen on {host}:{port} for --health-port ({error.strerror}); choose another port"
             ) from error
+        close_in_forks(self._server)
         self._server.daemon_threads = True
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="pgsluice health", daemon=True

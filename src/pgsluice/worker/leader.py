@@ -17,6 +17,7 @@ import psycopg
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
 from pgsluice.errors import ConnectionFailedError, RetryableError, translate
+from pgsluice.worker.forks import close_in_forks
 from pgsluice.worker.pause import next_delay_s
 
 Work = Callable[[threading.Event], None]
@@ -159,6 +160,7 @@ class Leader:
                 connect_timeout=self._connect_timeout_s,
                 fallback_application_name="pgsluice leader",
             ) as session:
+                close_in_forks(session)
                 yield session
         except psycopg.Error as error:
             raise translate(error) from error

@@ -15,6 +15,7 @@ from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call
 from pgsluice.client.calls import listeners as calls
 from pgsluice.errors import ConnectionFailedError, SluiceError, translate
+from pgsluice.worker.forks import close_in_forks
 
 Result = TypeVar("Result")
 
@@ -73,6 +74,7 @@ async def linked(conninfo: str, *, answer_s: float, connect_timeout_s: int) -> A
         )
     except psycopg.Error as error:
         raise translate(error) from error
+    close_in_forks(connection)
     try:
         yield Link(connection, answer_s)
     finally:

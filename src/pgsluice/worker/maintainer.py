@@ -18,6 +18,7 @@ from pgsluice.errors import (
     PrivilegeError,
     SluiceError,
 )
+from pgsluice.worker.forks import close_in_forks
 from pgsluice.worker.leader import Leader, Standing, Work
 from pgsluice.worker.maintenance import Maintenance, Report
 from pgsluice.worker.notifier import Notifier
@@ -118,6 +119,7 @@ class Maintainer:
             max_size=5,
             open=True,
             timeout=_POOL_TIMEOUT_S,
+            configure=close_in_forks,
             name="pgsluice maintenance",
             kwargs=options,
         ) as pool:

@@ -19,6 +19,7 @@ from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError
 from pgsluice.settings import Settings
 from pgsluice.worker.failure_log import FailureLog
+from pgsluice.worker.forks import end_in_forks
 from pgsluice.worker.handler import Execution, HandlerSpec, QueueRoute
 from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.middleware import Middleware
@@ -230,6 +231,7 @@ class Worker:
         """
         if self._stopping is not None:
             raise ArgumentError("this worker ran already; make a new one")
+        end_in_forks(asyncio.get_running_loop())
         self._stopping = asyncio.Event()
         if self._is_stopped:
             self._stopping.set()

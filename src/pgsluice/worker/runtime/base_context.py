@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, MutableMapping
@@ -46,6 +47,7 @@ class BaseContext:
         self._connections = connections
         self.lost = threading.Event()
         self.deadline_s = None if spec.timeout_s is None else time.monotonic() + spec.timeout_s
+        self._pid = os.getpid()
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
         # Whether the handler's transaction says what becomes of the message: the engine keeps its hands off it.
         self.is_acknowledging = False
@@ -123,6 +125,7 @@ class BaseContext:
         return self._delivery
 
     def _acknowledgement(self) -> Call[Settled]:
+        self._require_own_process()
         if self.is_acknowledged or self.is_acknowledging:
             raise HandlerError(
                 "the message is acknowledged already; a handler has one transaction of this kind"
@@ -132,6 +135,13 @@ class BaseContext:
                 "a handler in a process of its own has no connection of the worker; run it in a thread"
             )
         return self._source.settling(Settlement(self._delivery, Done()))
+
+    def _require_own_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise HandlerError(
+                "this process is a fork of a handler, in which the context has no connection; open one with "
+                "psycopg.connect()"
+            )
 
     def _note_loss(
         self, connection: AsyncConnection[Any] | Connection[Any]

@@ -20,6 +20,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
 from pgsluice.errors import SluiceError
+from pgsluice.worker.forks import close_in_forks
 
 # The engine rather hears soon that there is no connection, and asks again: the pool's own attempts are twice as far
 # apart each time, and a server that is back would wait for the next.
@@ -72,7 +73,15 @@ def cut_off(connection: Connection[Any]) -> None:
         shut_down(connection.fileno())
 
 
-class EngineConnection(AsyncConnection[Any]):
+class _Own:
+    """A connection of this process, and not of its forks."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        close_in_forks(self)  # type: ignore[arg-type]  # it is mixed into connections
+
+
+class EngineConnection(_Own, AsyncConnection[Any]):
     """A connection that is given up when the server does not answer.
 
     Attributes:
@@ -96,7 +105,7 @@ class EngineConnection(AsyncConnection[Any]):
         self.on_silence()
 
 
-class _Lent:
+class _Lent(_Own):
     """A connection that one handler uses after another.
 
     Attributes:
@@ -344,6 +353,8 @@ class Connections:
         connections itself.
         """
         async with self._handlers.connection() as connection:
+            if not self._is_own:
+                close_in_forks(connection)
             try:
                 yield connection
             finally:

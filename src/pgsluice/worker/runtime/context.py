@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -18,6 +19,7 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call, inbox
 from pgsluice.errors import ConnectionFailedError, HandlerError, LeaseLostError
 from pgsluice.worker.answer import Done
+from pgsluice.worker.forks import end_fork
 from pgsluice.worker.handler import HandlerSpec
 from pgsluice.worker.runtime.base_context import BaseContext
 from pgsluice.worker.runtime.connections import Connections, cut_off
@@ -43,6 +45,7 @@ class Context(BaseContext):
         Raises:
             LeaseLostError: The claim is over.
         """
+        self._require_own_process()
         if self._source is not None and not self.is_acknowledging:
             with self._reaching():
                 lost = await self._source.extend([self._delivery], self._spec.lease_s)
@@ -71,6 +74,8 @@ class Context(BaseContext):
                 yield self._connection
             except Done as raised:
                 done = raised
+            finally:
+                end_fork(self._pid, sys.exception())
         if done is not None:
             raise done
 
@@ -93,6 +98,7 @@ class Context(BaseContext):
                 except Done as raised:  # to raise it and to return it mean the same
                     done = raised
                 finally:
+                    end_fork(self._pid, sys.exception())
                     self._connection = None
                 self._check()
                 if not is_first:
@@ -187,6 +193,7 @@ class SyncContext(BaseContext):
         Raises:
             LeaseLostError: The claim is over.
         """
+        self._require_own_process()
         if self._source is not None and self._loop is not None and not self.is_acknowledging:
             extension = self._source.extend([self._delivery], self._spec.lease_s)
             beat = asyncio.run_coroutine_threadsafe(_of(extension), self._loop)
@@ -217,6 +224,8 @@ class SyncContext(BaseContext):
                 yield self._connection
             except Done as raised:
                 done = raised
+            finally:
+                end_fork(self._pid, sys.exception())
         if done is not None:
             raise done
 
@@ -239,6 +248,7 @@ class SyncContext(BaseContext):
                 except Done as raised:  # to raise it and to return it mean the same
                     done = raised
                 finally:
+                    end_fork(self._pid, sys.exception())
                     self._connection = None
                 self._check()
                 if not is_first:

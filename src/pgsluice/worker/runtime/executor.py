@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 
 from pgsluice.errors import ConfigurationError, LeaseLostError, PayloadError
 from pgsluice.worker.answer import Done
+from pgsluice.worker.forks import end_fork
 from pgsluice.worker.handler import Execution, HandlerSpec, Mode
 from pgsluice.worker.middleware import HandlerCall, Middleware, around
 from pgsluice.worker.runtime.base_context import BaseContext
@@ -180,16 +182,21 @@ class Executor:
         """Return what the handler returned within its time; an Ending for what it raised."""
         call = self._calls.get(spec.name) or self._bind(spec)
         limit: asyncio.Timeout | None = None
+        pid = os.getpid()
         try:
             if spec.timeout_s is None:
-                return await call(payload, context)
-            async with asyncio.timeout(spec.timeout_s) as limit:
-                return await call(payload, context)
+                result = await call(payload, context)
+            else:
+                async with asyncio.timeout(spec.timeout_s) as limit:
+                    result = await call(payload, context)
+            end_fork(pid)
+            return result  # noqa: TRY300 - a fork may not get here
         except GeneratorExit:
             raise
         except RemoteError as error:
             return error.ending
         except BaseException as error:
+            end_fork(pid, error)
             # Whatever it is: the end of a handler is never that of the worker.
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():

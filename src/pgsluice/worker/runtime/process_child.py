@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import ConfigurationError, PayloadError
-from pgsluice.worker.forks import default_in_forks, ignore
+from pgsluice.worker.forks import default_in_forks, end_fork, ignore
 from pgsluice.worker.handler import HandlerSpec
 from pgsluice.worker.runtime.base_context import BaseContext
 from pgsluice.worker.runtime.context import SyncContext
@@ -116,9 +116,12 @@ def call(job: Job) -> Reply:
         return Reply(endings, is_failure=not job.is_batch)
     first: Any = payloads if job.is_batch else payloads[0]
     second: Any = contexts if job.is_batch else contexts[0]
+    pid = os.getpid()
     try:
         result = spec.function(first, second) if spec.takes_context else spec.function(first)
+        end_fork(pid)
     except BaseException as error:  # noqa: BLE001 - also a SystemExit is an answer
+        end_fork(pid, error)
         ending = ending_of_error(spec, error)
         is_failure = not misfits
         rest = iter([ending] * len(contexts))

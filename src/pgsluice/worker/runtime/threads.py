@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 import contextvars
 import itertools
+import os
 import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
+
+from pgsluice.worker.forks import end_fork
 
 _numbers = itertools.count(1)
 
@@ -124,9 +127,11 @@ class _Thread(threading.Thread):
         while (work := self.work.get()) is not None:
             context, function, args, waiter = work
             result: tuple[Any, BaseException | None]
+            pid = os.getpid()
             try:
                 result = (context.run(function, *args), None)
             except BaseException as error:  # noqa: BLE001 - also a SystemExit is an answer, not an end
                 result = (None, error)
+            end_fork(pid, result[1])
             self._threads.finished(self, waiter, result)
             del work, context, function, args, waiter, result
