@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
@@ -219,6 +220,51 @@ def test_a_second_signal_ends_it_at_once_while_it_imports_the_app(shop):
         wait_until(lambda: "SIGTERM: finishing" in shop.log, "the first signal")
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 1
+
+
+def test_a_process_that_dies_while_the_module_cannot_be_imported_leaves_the_others_at_work(
+    database_18, shop
+):
+    port = free_port()
+    module = shop.folder / "shop.py"
+
+    def pids():
+        return {int(line.split()[2]) for line in shop.notes if line.startswith("quick")}
+
+    with (
+        database_18.connect() as connection,
+        shop.working("--processes", "2", "--health-port", str(port), "--no-maintenance") as process,
+    ):
+        work = WorkQueue(connection)
+        wait_until(lambda: asked(port, "/ready") is not None, "both to be ready")
+
+        def send_until(condition, what):
+            def is_so():
+                work.send("quick", {"n": 1})
+                return condition()
+
+            wait_until(is_so, what)
+
+        send_until(lambda: len(pids()) == 2, "both to handle messages")
+        module.rename(shop.folder / "whole.py")
+        module.write_text("import a_module_that_is_not_there\n")
+        dead, other = sorted(pids())
+        os.kill(dead, signal.SIGKILL)
+        wait_until(lambda: "cannot start: it ended with exit code 3" in shop.log, "a retry")
+        assert "a_module_that_is_not_there" in shop.log
+        assert asked(port, "/ready") is None
+        assert asked(port, "/live") is not None
+        report = asked(port)["processes"].values()
+        assert sorted(each["state"] for each in report) == ["restarting", "running"]
+        handled = len(shop.notes)
+        work.send("quick", {"n": 2})
+        wait_until(lambda: len(shop.notes) > handled, "the other to go on")
+        assert pids() == {dead, other}
+
+        (shop.folder / "whole.py").rename(module)
+        wait_until(lambda: asked(port, "/ready") is not None, "both to be ready again")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
 
 
 def test_it_waits_for_a_server_that_is_away_and_a_signal_ends_it_meanwhile(shop):

@@ -32,7 +32,8 @@ settings = json.loads(os.read(0, 65536))
 number = settings["number"]
 with open(settings["tally"], "a") as file:
     file.write(f"{number}\\n")
-started = open(settings["tally"]).read().count("\\n")
+tally = open(settings["tally"]).read().split()
+started, mine = len(tally), tally.count(str(number))
 def tell():
     os.write(settings["status_fd"], b'{"state": "running", "sources": [{"is_reachable": true}]}\\n')
 def beat():
@@ -101,18 +102,69 @@ async def test_a_process_that_dies_is_started_anew_also_when_it_then_cannot_star
     assert code == 0
 
 
-async def test_one_that_cannot_start_ends_all_with_its_code(tmp_path):
+async def test_one_that_cannot_start_before_any_has_worked_ends_all_with_its_code(tmp_path):
     supervised = Supervised(
         tmp_path,
         """
         if number == 2: sys.exit(3)
-        beat()
+        select.select([0], [], [])
         """,
         processes=2,
     )
 
     assert await supervised.run_and(lambda: supervised.shutdown.event.wait(30)) == 3
     assert supervised.started == 2
+
+
+async def test_one_that_cannot_start_later_is_retried_and_the_others_go_on(tmp_path, caplog):
+    fixed = tmp_path / "fixed"
+    supervised = Supervised(
+        tmp_path,
+        f"""
+        if number == 2 and mine == 1:
+            tell()
+            os._exit(9)
+        if number == 2 and not os.path.exists({str(fixed)!r}): sys.exit(3)
+        beat()
+        """,
+        processes=2,
+    )
+
+    def deploy():
+        wait_until(lambda: supervised.started >= 4, "the second attempt to start it")
+        wait_until(lambda: not supervised.health.is_ready, "it to be unready")
+        report = supervised.health.report()["processes"]
+        assert report["1"]["state"] == "running"
+        wait_until(
+            lambda: (
+                supervised.health.report()["processes"]["2"]
+                == {"state": "restarting", "reason": "ended with exit code 3"}
+            ),
+            "the reason to be reported",
+        )
+        fixed.touch()
+        wait_until(lambda: supervised.health.is_ready, "it to be ready")
+
+    assert await supervised.run_and(deploy) == 0
+    assert supervised.tally.read_text().splitlines().count("1") == 1
+    assert "process 2 cannot start: it ended with exit code 3" in caplog.text
+
+
+async def test_in_a_batch_job_one_that_cannot_start_later_ends_all_with_its_code(tmp_path):
+    supervised = Supervised(
+        tmp_path,
+        """
+        if number == 2 and mine == 1:
+            tell()
+            os._exit(9)
+        if number == 2: sys.exit(3)
+        beat()
+        """,
+        processes=2,
+        ends_itself=True,
+    )
+
+    assert await supervised.run_and(lambda: supervised.shutdown.event.wait(30)) == 3
 
 
 async def test_those_that_end_when_nothing_is_left_are_not_started_anew(tmp_path):

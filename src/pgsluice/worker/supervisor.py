@@ -29,6 +29,7 @@ _USAGE = 2
 _BEAT_S = 0.5
 # A process that has run for so long is started anew without delay.
 _GOOD_S = 60.0
+_CANNOT_START_S = 1.0
 # From the signal that makes a process say where it hangs to the kill.
 _DUMP_S = 1.0
 _LINE_BYTES = 1 << 20
@@ -71,6 +72,7 @@ class Supervisor:
         self._kill_s = kill_s
         self._changed = asyncio.Condition()
         self._codes: dict[int, int] = {}
+        self._worked = asyncio.Event()  # set when any process has
 
     async def run(self) -> int:
         """Run until all processes have ended for good; the highest of their exit codes."""
@@ -95,23 +97,35 @@ class Supervisor:
         delay_s = 0.0
         while not self._shutdown.level:
             began_s = time.monotonic()
-            child = await _Child.start(self._command, self._settings, number, self._health)
+            child = await _Child.start(
+                self._command, self._settings, number, self._health, self._worked
+            )
             code = await self._watch(child)
             self._health.tell(number, None)
             if self._shutdown.level or (self._ends_itself and code in (EXIT_DONE, EXIT_LEFT)):
                 self._codes[number] = EXIT_LEFT if code < 0 or code == EXIT_REPLACE else code
                 return
-            if code in (_USAGE, EXIT_ERROR) and not child.has_worked:
+            cannot_start = code in (_USAGE, EXIT_ERROR) and not child.has_worked
+            if cannot_start and (self._ends_itself or not self._worked.is_set()):
                 # It has said why. To start it again would not help, nor would the others fare better.
                 self._codes[number] = code
                 self._shutdown.request(Level.FINISH, f"process {number} cannot start")
                 return
+            self._health.tell(number, {"state": "restarting", "reason": describe(code)})
             ran_s = time.monotonic() - began_s
             delay_s = 0.0 if ran_s > _GOOD_S else next_delay_s(delay_s)
-            _log.warning(
-                "process %d %s after %.1f s; another one in %.1f s",
-                number, describe(code), ran_s, delay_s,
-            )  # fmt: skip
+            if cannot_start:
+                # Another release of the program, perhaps, whose processes of before go on.
+                delay_s = max(_CANNOT_START_S, delay_s)
+                _log.error(
+                    "process %d cannot start: it %s; the others go on; another attempt in %.1f s",
+                    number, describe(code), delay_s,
+                )  # fmt: skip
+            else:
+                _log.warning(
+                    "process %d %s after %.1f s; another one in %.1f s",
+                    number, describe(code), ran_s, delay_s,
+                )  # fmt: skip
             await self._pause(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
         self._codes.setdefault(number, EXIT_DONE)
 
@@ -156,8 +170,11 @@ class Supervisor:
 class _Child:
     """One process."""
 
-    def __init__(self, number: int, process: Process, health: Health) -> None:
+    def __init__(
+        self, number: int, process: Process, health: Health, worked: asyncio.Event
+    ) -> None:
         self.number = number
+        self._worked = worked
         self.has_worked = False
         self._process = process
         self._health = health
@@ -165,9 +182,14 @@ class _Child:
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], settings: dict[str, Any], number: int, health: Health
+        cls,
+        command: Sequence[str],
+        settings: dict[str, Any],
+        number: int,
+        health: Health,
+        worked: asyncio.Event,
     ) -> _Child:
-        """Start one."""
+        """Start one; `worked` is set when it handles messages."""
         reading, writing = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -178,7 +200,7 @@ class _Child:
             raise
         finally:
             os.close(writing)
-        child = cls(number, process, health)
+        child = cls(number, process, health, worked)
         child._write(json.dumps(settings | {"number": number, "status_fd": writing}))
         child._listening = asyncio.create_task(child._listen(reading))
         return child
@@ -223,7 +245,9 @@ class _Child:
                     self._heard_at_s = time.monotonic()
                     with contextlib.suppress(ValueError):  # one that did not fit into the pipe
                         status = json.loads(line)
-                        self.has_worked |= status.get("state") == "running"
+                        if status.get("state") == "running":
+                            self.has_worked = True
+                            self._worked.set()
                         self._health.tell(self.number, status)
             finally:
                 transport.close()
