@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import json
 import os
@@ -62,6 +63,31 @@ def suffer(work: Work) -> None:
                 hoard.append(bytearray(64 << 20))
         case "again":
             raise RetryAfter(0)
+        case "grip":
+            hold_interpreter()
+        case "wait":
+            while not is_gripped():
+                time.sleep(0.01)
+            time.sleep(0.3)
+
+
+def hold_interpreter() -> None:
+    """Stay in C code with the interpreter's lock for two leases, in the first of all processes that gets here."""
+    try:
+        os.close(os.open(gripped(), os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    ctypes.PyDLL(None).sleep(int(2 * LEASE_S))
+
+
+def gripped() -> str:
+    """Return the file that says that a process has held its interpreter."""
+    return f"{os.environ['FAULTS_HISTORY']}-gripped"
+
+
+def is_gripped() -> bool:
+    """Return True when a process holds its interpreter, or has."""
+    return os.path.exists(gripped())  # noqa: PTH110 - of handlers in the loop too
 
 
 @app.handler(
@@ -85,6 +111,8 @@ def in_a_thread(work: Work, context: SyncContext) -> None:
 async def in_the_loop(work: Work, context: Context) -> None:
     """As `in_a_thread`, without one."""
     note("start", work, context)
+    while work.get("do") == "wait" and not is_gripped():  # noqa: ASYNC110 - of other processes
+        await asyncio.sleep(0.01)
     async with context.transaction() as connection:
         await connection.execute("select pg_sleep(%s)", (work.get("seconds", 0),))
         await connection.execute(
@@ -118,6 +146,15 @@ def in_a_process(work: Work, context: SyncContext) -> None:
 def with_little_memory(work: Work, context: SyncContext) -> None:
     """As `in_a_process`, with time to eat."""
     note("start", work, context)
+    suffer(work)
+    note("done", work, context)
+
+
+@app.handler("plain", lease_s=LEASE_S, concurrency=4)
+def without_a_transaction(work: Work, context: SyncContext) -> None:
+    """Work without writing anything."""
+    note("start", work, context)
+    time.sleep(work.get("seconds", 0))
     suffer(work)
     note("done", work, context)
 

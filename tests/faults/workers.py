@@ -15,7 +15,7 @@ from typing import Any, Self
 from support import wait_until
 
 TESTS = Path(__file__).parents[1]
-QUEUES = ("threads", "loop", "processes", "hungry", "held")
+QUEUES = ("threads", "loop", "processes", "hungry", "held", "plain")
 
 
 class Workers:

@@ -1,0 +1,72 @@
+"""Priorities with a worker: which messages are handled while urgent ones never run out."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pgsluice import App, WorkQueue
+from pgsluice.worker import Context
+from pgsluice.worker.worker import Worker
+from support import value
+from support_runtime import running, until
+
+URGENT, LATER = 1, 2
+
+
+class Stream:
+    """A worker whose handler sends one urgent message for each that it handles, until it is to stop."""
+
+    def __init__(self, url, observer, queue_name, weights):
+        self.handled = Counter()
+        self.goes_on = True
+        self.queue = WorkQueue(observer)
+        self._queue_name = queue_name
+        self._observer = observer
+        observer.execute(
+            "select sluice.set_queue_limits(%s, priority_weights => %s)", [queue_name, weights]
+        )
+        self.app = App(url)
+
+        @self.app.handler(queue_name, name="handle", concurrency=2)
+        async def handle(level: int, context: Context) -> None:
+            self.handled[level] += 1
+            if level == URGENT and self.goes_on:
+                await handle.send_async(URGENT, priority=URGENT)
+
+        handle.send_many([LATER] * 100, priority=LATER)
+        handle.send_many([URGENT] * 30, priority=URGENT)
+
+    @property
+    def urgent_left(self):
+        urgent = f"select count(*) from pgmq.q_{self._queue_name} where message = '1'"
+        return value(self._observer, urgent)
+
+
+async def test_messages_of_a_low_priority_get_their_weight_under_a_stream_of_urgent_ones(
+    worker_url, observer, queue_name
+):
+    stream = Stream(worker_url, observer, queue_name, [4, 1])
+
+    async with running(Worker(stream.app)):
+        await until(lambda: stream.handled[LATER] >= 20, "twenty of the low priority", 60)
+        handled = stream.handled.copy()
+        assert stream.urgent_left > 0
+
+    # Four of five claims on average: of 100, fewer than 55 or more than 95 once in 10,000 times.
+    share = handled[URGENT] / handled.total()
+    assert 0.55 < share < 0.95, handled
+    await stream.app.aclose()
+
+
+async def test_messages_of_weight_zero_wait_as_long_as_there_are_urgent_ones(
+    worker_url, observer, queue_name
+):
+    stream = Stream(worker_url, observer, queue_name, [1, 0])
+
+    async with running(Worker(stream.app)):
+        await until(lambda: stream.handled[URGENT] >= 100, "a hundred urgent ones", 60)
+        assert stream.handled[LATER] == 0
+        stream.goes_on = False
+        await until(lambda: stream.handled[LATER] == 100, "the others to be handled", 60)
+
+    await stream.app.aclose()
