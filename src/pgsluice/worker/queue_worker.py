@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import sys
 import threading
 import time
 import traceback
@@ -23,6 +25,7 @@ from pgsluice.errors import (
     translate,
 )
 from pgsluice.worker.failure_log import FailureLog, Origin
+from pgsluice.worker.forks import close_in_forks, end_fork
 from pgsluice.worker.listener import Listener
 from pgsluice.worker.pause import next_delay_s
 from pgsluice.worker.retry import Retry
@@ -186,7 +189,12 @@ class QueueWorker:
     def _handle(self, message: Message, attempt: int) -> str:
         try:
             with self._pool.connection() as connection, connection.transaction():
-                self._handler(connection, message)
+                close_in_forks(connection)
+                pid = os.getpid()
+                try:
+                    self._handler(connection, message)
+                finally:
+                    end_fork(pid, sys.exception())
                 (claim,) = WorkQueue(connection).archive_claimed(self._queue_name, [message])
                 if claim.outcome != "done":
                     raise _LostClaimError  # noqa: TRY301 - it must leave the transaction to roll it back

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
 import time
 from contextlib import aclosing
 from datetime import timedelta
@@ -34,6 +36,7 @@ from pgsluice.worker.failures import (
     passing_failures,
     require_status,
 )
+from pgsluice.worker.forks import close_in_forks, end_fork
 from pgsluice.worker.outcome import (
     ConsumedBatch,
     RetryEventError,
@@ -262,7 +265,7 @@ class AsyncEventConsumer:
             except LogStateError as error:
                 raise BusyError from error
             if self._on_batch is not None:
-                await self._on_batch(connection, batch)
+                await self._call_with_batch(connection, batch)
                 require_status(connection, TransactionStatus.INTRANS)
             else:
                 async with aclosing(batch.events()) as events:
@@ -281,7 +284,7 @@ class AsyncEventConsumer:
         tally = Tally()
         batch = self._batch(connection, batch_id, tally)
         if self._on_batch is not None:
-            await self._on_batch(connection, batch)
+            await self._call_with_batch(connection, batch)
             require_status(connection, TransactionStatus.IDLE)
         else:
             async with aclosing(batch.events()) as events:
@@ -291,10 +294,26 @@ class AsyncEventConsumer:
             await self._finish(connection, batch_id, tally)
         return tally.consumed(batch_id)
 
+    async def _call_with_batch(
+        self, connection: AsyncConnection[Any], batch: AsyncEventBatch
+    ) -> None:
+        assert self._on_batch is not None  # noqa: S101 - asked by the callers
+        close_in_forks(connection)
+        pid = os.getpid()
+        try:
+            await self._on_batch(connection, batch)
+        finally:
+            end_fork(pid, sys.exception())
+
     async def _handle(self, connection: AsyncConnection[Any], tally: Tally, event: Event) -> None:
         assert self._on_event is not None  # noqa: S101 - of the two, one is given
         status = connection.info.transaction_status
-        answer = await self._on_event(connection, event)
+        close_in_forks(connection)
+        pid = os.getpid()
+        try:
+            answer = await self._on_event(connection, event)
+        finally:
+            end_fork(pid, sys.exception())
         require_status(connection, status)
         if isinstance(answer, RetryIn):
             tally.again(event, answer.delay_s)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 import time
 from contextlib import closing
@@ -35,6 +37,7 @@ from pgsluice.worker.failures import (
     passing_failures,
     require_status,
 )
+from pgsluice.worker.forks import close_in_forks, end_fork
 from pgsluice.worker.outcome import (
     ConsumedBatch,
     RetryEventError,
@@ -263,7 +266,7 @@ class EventConsumer:
             except LogStateError as error:
                 raise BusyError from error
             if self._on_batch is not None:
-                self._on_batch(connection, batch)
+                self._call_with_batch(connection, batch)
                 require_status(connection, TransactionStatus.INTRANS)
             else:
                 with closing(batch.events()) as events:
@@ -280,7 +283,7 @@ class EventConsumer:
         tally = Tally()
         batch = self._batch(connection, batch_id, tally)
         if self._on_batch is not None:
-            self._on_batch(connection, batch)
+            self._call_with_batch(connection, batch)
             require_status(connection, TransactionStatus.IDLE)
         else:
             with closing(batch.events()) as events:
@@ -290,10 +293,24 @@ class EventConsumer:
             self._finish(connection, batch_id, tally)
         return tally.consumed(batch_id)
 
+    def _call_with_batch(self, connection: Connection[Any], batch: EventBatch) -> None:
+        assert self._on_batch is not None  # noqa: S101 - asked by the callers
+        close_in_forks(connection)
+        pid = os.getpid()
+        try:
+            self._on_batch(connection, batch)
+        finally:
+            end_fork(pid, sys.exception())
+
     def _handle(self, connection: Connection[Any], tally: Tally, event: Event) -> None:
         assert self._on_event is not None  # noqa: S101 - of the two, one is given
         status = connection.info.transaction_status
-        answer = self._on_event(connection, event)
+        close_in_forks(connection)
+        pid = os.getpid()
+        try:
+            answer = self._on_event(connection, event)
+        finally:
+            end_fork(pid, sys.exception())
         require_status(connection, status)
         if isinstance(answer, RetryIn):
             tally.again(event, answer.delay_s)
