@@ -1,4 +1,4 @@
-"""A PgBouncer in transaction mode, where it is installed."""
+"""A PgBouncer before a server, where it is installed."""
 
 from __future__ import annotations
 
@@ -18,27 +18,44 @@ from support import wait_until
 
 
 @contextlib.contextmanager
-def pooling(url: str, folder: Path) -> Iterator[str]:
-    """Run one before a server, with its settings in a folder; where it answers."""
+def pooling(
+    url: str,
+    folder: Path,
+    *,
+    mode: str = "transaction",
+    connect_query: str = "",
+    **settings: object,
+) -> Iterator[str]:
+    """Run one before a server, with its settings in a folder; where it answers.
+
+    Args:
+        url: The server.
+        folder: For the settings.
+        mode: `transaction` or `session`.
+        connect_query: What the pooler runs in each new session of the server.
+        settings: More settings of PgBouncer.
+    """
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
         pytest.skip("PgBouncer is not installed: apt-get install pgbouncer")
     parts = conninfo.conninfo_to_dict(url)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    settings = folder / f"pgbouncer_{port}.ini"
-    settings.write_text(
+    at_connect = f" connect_query='{connect_query}'" if connect_query else ""
+    more = "".join(f"{name} = {setting}\n" for name, setting in settings.items())
+    written = folder / f"pgbouncer_{port}.ini"
+    written.write_text(
         "[databases]\n"
-        f"* = host={parts['host']} port={parts['port']} user=postgres\n"
+        f"* = host={parts['host']} port={parts['port']} user=postgres{at_connect}\n"
         "[pgbouncer]\n"
         f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-        "auth_type = any\npool_mode = transaction\nignore_startup_parameters = extra_float_digits\n"
+        f"auth_type = any\npool_mode = {mode}\nignore_startup_parameters = extra_float_digits\n{more}"
     )
     # As root nobody runs it, and only who runs the server can enter the socket's folder.
     owner = Path(parts["host"]).stat()
     user = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
     with subprocess.Popen(
-        [program, str(settings)],
+        [program, str(written)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         **(user if os.geteuid() == 0 else {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 from psycopg import AsyncConnection
 from psycopg.adapt import PyFormat
@@ -12,10 +13,12 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice import WorkQueue
 from pgsluice.worker import App, Context, SyncContext
 from pgsluice.worker.worker import Worker
+from support_pooler import pooling
 from worker.test_worker import drained
 
 STATE = """
     select current_setting('search_path'), current_setting('timezone'), current_setting('statement_timeout'),
+        current_setting('application_name'), current_setting('client_encoding'),
         current_setting('client_connection_check_interval'),
         current_user::text, current_setting('transaction_isolation'), current_setting('transaction_read_only'),
         (select array_agg(c) from pg_listening_channels() as c),
@@ -50,11 +53,21 @@ def python_state(connection):
     )
 
 
+@pytest.fixture(params=["server", "pooler"])
+def url(request, worker_url, servers_folder):
+    """The server itself, and through a pooler that gives each client a session of its own."""
+    if request.param == "server":
+        yield worker_url
+        return
+    with pooling(worker_url, servers_folder, mode="session") as pooled:
+        yield pooled
+
+
 @pytest.mark.parametrize("is_async", [False, True], ids=["thread", "loop"])
 async def test_what_a_handler_changes_in_its_session_does_not_reach_the_next(
-    worker_url, observer, queue_name, is_async
+    url, observer, queue_name, is_async
 ):
-    app = App(worker_url, name="tests")
+    app = App(psycopg.conninfo.make_conninfo(url, client_encoding="latin1"), name="tests")
     seen = []
     options = {"name": "tested", "concurrency": 1, "mode": "transaction"}
 

@@ -262,6 +262,8 @@ class Worker:
 
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
         connections = await self._connect(stack)
+        if self._make_feeds is None:
+            await self._prepare("connections", connections.look_for_pooler)
         executor = self._executor = Executor(
             connections,
             self._app.middlewares,

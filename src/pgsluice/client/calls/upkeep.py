@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pgsluice.client.calls.call import Call, column, record, scalar
@@ -121,6 +121,15 @@ def check_client(interval_ms: int) -> Call[list[str]]:
         "select set_config(name, %s::text, false) from pg_settings "
         "where name = 'client_connection_check_interval' and setting = '0'",
         (str(interval_ms),),
+        column,
+    )
+
+
+def set_settings(settings: Mapping[str, str]) -> Call[list[str]]:
+    """Give settings of the session values, by name."""
+    return Call(
+        "select set_config(s.name, s.setting, false) from unnest(%s::text[], %s::text[]) as s (name, setting)",
+        (list(settings), list(settings.values())),
         column,
     )
 

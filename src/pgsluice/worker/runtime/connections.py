@@ -17,10 +17,12 @@ from psycopg import AsyncConnection, Connection
 from psycopg.abc import PQGen
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
-from pgsluice.errors import SluiceError
+from pgsluice.errors import SluiceError, translate
 from pgsluice.worker.forks import close_in_forks
+from pgsluice.worker.link import Link, is_lent
 
 # The engine rather hears soon that there is no connection, and asks again: the pool's own attempts are twice as far
 # apart each time, and a server that is back would wait for the next.
@@ -42,6 +44,8 @@ _RESET = (
     "close all; reset session authorization; reset all; unlisten *; select pg_advisory_unlock_all(); "
     "discard temp; discard sequences"
 )
+# What a client sets when it connects. A pooler sets these later, so that RESET ALL loses them.
+_OF_CLIENT = ("application_name", "client_encoding", "DateStyle", "TimeZone")
 _CANCEL_S = 2.0
 _CLIENT_CHECK_MS = 2_000
 _RESET_WATCHED = f"{_RESET}; set client_connection_check_interval = {_CLIENT_CHECK_MS}"
@@ -110,14 +114,36 @@ class _Lent(_Own):
 
     Attributes:
         good_s: When it was last known to be good, on `time.monotonic`.
+        has_session: False if a pooler gives it a session of the server for each transaction. What is set there
+            belongs to other clients as well, so nothing is reset.
     """
 
     good_s = 0.0
+    has_session = True
     _settings: tuple[Any, ...] | None = None
+    _at_start: dict[str, str]
 
     @property
     def is_fresh(self) -> bool:
         return time.monotonic() - self.good_s < _UNUSED_S
+
+    def _remember(self) -> None:
+        self._settings = _settings_of(self)
+        self._at_start = _reported_by(self)
+
+    def _lost_settings(self) -> dict[str, str]:
+        reported = _reported_by(self)
+        return {
+            name: setting
+            for name, setting in self._at_start.items()
+            if reported.get(name, setting) != setting
+        }
+
+
+def _reported_by(connection: Any) -> dict[str, str]:
+    """Return the settings of the session that the server reported last."""
+    reported = {name: connection.info.parameter_status(name) for name in _OF_CLIENT}
+    return {name: setting for name, setting in reported.items() if setting is not None}
 
 
 def _settings_of(connection: Any) -> tuple[Any, ...]:
@@ -144,7 +170,7 @@ class HandlerConnection(_Lent, AsyncConnection[Any]):
     async def check(self) -> None:
         """Ask for a sign of life, if it was not used just now; into silence it waits no longer than 5 seconds."""
         if self._settings is None:
-            self._settings = _settings_of(self)
+            self._remember()
         if not self.is_fresh:
             watch = asyncio.get_running_loop().call_later(_SIGN_S, _give_up, self)
             try:
@@ -157,14 +183,18 @@ class HandlerConnection(_Lent, AsyncConnection[Any]):
         """Undo what a handler changed in the session and in this object, or close the connection."""
         if self.closed or self._settings is None:
             return
+        _restore(self, self._settings)
+        if not self.has_session:
+            return
         autocommit = self.autocommit
         watch = asyncio.get_running_loop().call_later(_SIGN_S, _give_up, self)
         try:
-            _restore(self, self._settings)
             await self.set_autocommit(True)
             await self.execute(_RESET, prepare=False)
+            if lost := self._lost_settings():
+                await AsyncRunner(self).run(upkeep.set_settings(lost))
             await self.set_autocommit(autocommit)
-        except psycopg.Error:
+        except (psycopg.Error, SluiceError):
             await self.close()
         finally:
             watch.cancel()
@@ -197,7 +227,7 @@ class ThreadConnection(_Lent, Connection[Any]):
     def check(self) -> None:
         """As `HandlerConnection.check`."""
         if self._settings is None:
-            self._settings = _settings_of(self)
+            self._remember()
         if not self.is_fresh:
             with self._hurried():
                 ConnectionPool.check_connection(self)
@@ -207,14 +237,18 @@ class ThreadConnection(_Lent, Connection[Any]):
         """As `HandlerConnection.reset`."""
         if self.closed or self._settings is None:
             return
+        _restore(self, self._settings)
+        if not self.has_session:
+            return
         autocommit = self.autocommit
         try:
-            _restore(self, self._settings)
             with self._hurried():
                 self.set_autocommit(True)
                 self.execute(_RESET_WATCHED if self.is_watched else _RESET, prepare=False)
+                if lost := self._lost_settings():
+                    Runner(self).run(upkeep.set_settings(lost))
                 self.set_autocommit(autocommit)
-        except psycopg.Error:
+        except (psycopg.Error, SluiceError):
             self.close()
 
 
@@ -279,7 +313,7 @@ class Connections:
         self.engine = AsyncConnectionPool[EngineConnection](
             conninfo,
             connection_class=EngineConnection,
-            configure=self._watch,
+            configure=self._configure_engine,
             min_size=0,
             max_size=engine_size,
             kwargs={**self._options, "autocommit": True},
@@ -291,6 +325,7 @@ class Connections:
         self.consumers = AsyncConnectionPool[HandlerConnection](
             conninfo,
             connection_class=HandlerConnection,
+            configure=self._configure,
             check=HandlerConnection.check,
             min_size=0,
             max_size=consumers_size,
@@ -306,6 +341,7 @@ class Connections:
         self._handlers = handlers or AsyncConnectionPool[HandlerConnection](
             conninfo,
             connection_class=HandlerConnection,
+            configure=self._configure,
             check=HandlerConnection.check,
             min_size=0,
             max_size=handlers_size,
@@ -318,9 +354,46 @@ class Connections:
         self._sync: ConnectionPool[ThreadConnection] | None = None
         self._lock = threading.Lock()
         self._draining: asyncio.Task[None] | None = None
+        self._is_pooled = self._is_lent = False
 
-    async def _watch(self, connection: EngineConnection) -> None:
+    async def look_for_pooler(self) -> None:
+        """Find out whether a pooler is between, and whether it gives sessions to others between two transactions.
+
+        Raises:
+            SluiceError: The server cannot be reached.
+        """
+        try:
+            async with self.engine.connection() as connection:
+                link = Link(connection, _ANSWER_S)
+                if await link.is_direct():
+                    return
+                self._is_pooled = True
+                self._configure_any(connection)
+                async with await EngineConnection.connect(
+                    self._conninfo, **self._options | {"autocommit": True}
+                ) as other:
+                    self._configure_any(other)
+                    self._is_lent = await is_lent(link, Link(other, _SIGN_S))
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def _configure_any(self, connection: AsyncConnection[Any] | Connection[Any]) -> None:
+        if self._is_pooled:
+            connection.prepare_threshold = None  # a prepared statement is the session's
+        if isinstance(connection, _Lent):
+            connection.has_session = not self._is_lent
+
+    async def _configure(self, connection: HandlerConnection) -> None:
+        self._configure_any(connection)
+
+    async def _configure_engine(self, connection: EngineConnection) -> None:
+        self._configure_any(connection)
         connection.on_silence = self._drain_engine
+
+    def _configure_thread(self, connection: ThreadConnection) -> None:
+        self._configure_any(connection)
+        if not self._is_pooled:  # else the setting would stay in a session of the pooler's
+            _look_for_client(connection)
 
     def _drain_engine(self) -> None:
         """Make all of the engine's connections anew: each would have to be waited for in turn."""
@@ -377,7 +450,7 @@ class Connections:
                     self._conninfo,
                     connection_class=ThreadConnection,
                     check=ThreadConnection.check,
-                    configure=_look_for_client,
+                    configure=self._configure_thread,
                     min_size=0,
                     max_size=self._threads_size,
                     kwargs=self._options,
