@@ -6,13 +6,14 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import PayloadError
-from pgsluice.worker.answer import Reject, Release, RetryAfter
+from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import Batch, Execution
 from support_runtime import spec_for
 
@@ -22,6 +23,34 @@ class Found:
 
     def __init__(self, function: Any, **options: Any) -> None:
         self.spec = spec_for(function, execution=Execution.PROCESS, **options)
+
+
+class TwoArguments(Reject):
+    """An outcome that its pickle cannot be made into again."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+
+
+class OnlyInTheProcess(Reject):
+    """An outcome whose class only the process finds under its name."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_only_here, (os.getpid(), self.reason))
+
+
+def _only_here(pid: int, reason: str) -> Reject:
+    if pid != os.getpid():
+        raise LookupError("no such class here")
+    return OnlyInTheProcess(reason)
+
+
+class TwoArgumentsError(Exception):
+    """An exception that its pickle cannot be made into again."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+        self.lock = threading.Lock()
 
 
 def _decode(payload: Any) -> Any:
@@ -54,6 +83,29 @@ def do(payload: Any, context: Any) -> Any:
             raise RetryAfter(0, "later")
         case "release":
             return Release(60)
+        case {"local": kind, "raise": is_raised}:
+            bases = {"Done": Done, "RetryAfter": RetryAfter, "Release": Release, "Reject": Reject}
+            base = bases[kind]
+
+            class Local(base):  # type: ignore[valid-type,misc]
+                pass
+
+            outcome = Local(reason="bad") if "reason" in base.__dataclass_fields__ else Local()
+            if is_raised:
+                raise outcome
+            return outcome
+        case "two arguments":
+            return TwoArguments("very", "bad")
+        case "only in the process":
+            return OnlyInTheProcess("bad")
+        case "local exception":
+
+            class LocalError(Exception):
+                pass
+
+            raise LocalError("raised", lambda: None)
+        case "exception of two arguments":
+            raise TwoArgumentsError("very", "bad")
         case "signals":
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGINT)

@@ -283,6 +283,71 @@ class TestProcesses:
         first, second = (tmp_path / "pids").read_text().split()
         assert first == second != str(os.getpid())
 
+    @pytest.mark.parametrize("handler", [do, each], ids=["one", "batch"])
+    async def test_an_outcome_that_cannot_be_pickled_is_a_failure_and_the_process_lives(
+        self, handler, tmp_path
+    ):
+        path = str(tmp_path / "pids")
+        spec = replace(handler.spec, limits=Limits(concurrency=1))
+        local = [{"local": kind, "raise": False} for kind in ("Done", "RetryAfter", "Release")]
+        odd = [*local, "two arguments", "only in the process"]
+        if handler is do:
+            odd.append({"local": "Reject", "raise": True})
+
+        answers = await answers_of(spec, [{"pid": path}, *odd, "reject", {"pid": path}])
+
+        assert len({*(tmp_path / "pids").read_text().split()}) == 1
+        assert [type(answer) for answer, _ in answers] == [
+            Done,
+            *[RetryAfter] * len(odd),
+            Reject,
+            Done,
+        ]
+        failures = [failure for _, failure in answers[1 : 1 + len(odd)]]
+        assert {failure.error_type for failure in failures} == {"HandlerError"}
+        texts = [failure.message for failure in failures]
+        assert all("define its class at the top of a module" in text for text in texts)
+        for text, outcome, reason in (
+            (texts[0], "the outcome Local: ", "Can't pickle local object"),
+            (texts[1], "the outcome Local: bad ", "Can't pickle local object"),
+            (texts[2], "the outcome Local: ", "Can't pickle local object"),
+            (texts[3], "the outcome TwoArguments: very bad ", "TypeError: "),
+            (texts[4], "the outcome OnlyInTheProcess: bad ", "LookupError: no such class here"),
+        ):
+            assert outcome in text
+            assert reason in text
+
+    async def test_an_exception_that_cannot_be_pickled_keeps_its_class_and_text(self, tmp_path):
+        path = str(tmp_path / "pids")
+        spec = replace(do.spec, limits=Limits(concurrency=1))
+        odd = ["local exception", "exception of two arguments"]
+
+        answers = await answers_of(spec, [{"pid": path}, *odd, {"pid": path}])
+
+        assert len({*(tmp_path / "pids").read_text().split()}) == 1
+        first, second = (failure for _, failure in answers[1:3])
+        assert (first.error_type, first.message[:10]) == ("LocalError", "('raised',")
+        assert (second.error_type, second.message) == ("TwoArgumentsError", "very bad")
+
+    async def test_a_payload_that_cannot_be_pickled_is_a_failure_and_the_process_lives(
+        self, tmp_path
+    ):
+        path = str(tmp_path / "pids")
+        spec = replace(do.spec, limits=Limits(concurrency=1))
+
+        async def replace_payload(call, payload, context):
+            return await call(threading.Lock() if payload == "lock" else payload, context)
+
+        answers = await answers_of(
+            spec, [{"pid": path}, "lock", {"pid": path}], middlewares=[replace_payload]
+        )
+
+        assert len({*(tmp_path / "pids").read_text().split()}) == 1
+        ((answer, failure),) = answers[1:2]
+        assert (type(answer), failure.error_type) == (RetryAfter, "HandlerError")
+        assert "cannot be sent to the process of its handler" in failure.message
+        assert "cannot pickle '_thread.lock' object" in failure.message
+
     async def test_a_batch_in_a_process_has_an_answer_for_each(self):
         answers = await answers_of(each.spec, ["fine", "reject", "misfit", "release"])
 

@@ -17,7 +17,7 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
 
-from pgsluice.errors import ConfigurationError, PayloadError
+from pgsluice.errors import ConfigurationError, HandlerError, PayloadError
 from pgsluice.worker.forks import default_in_forks, end_fork, ignore
 from pgsluice.worker.handler import HandlerSpec
 from pgsluice.worker.runtime.base_context import BaseContext
@@ -28,6 +28,8 @@ from pgsluice.worker.runtime.ending import (
     ending_of_error,
     ending_of_payload,
     endings_of_results,
+    failed,
+    failure_of,
 )
 
 # When memory is short, the kernel is to end this process, and not the worker that holds the claims.
@@ -75,6 +77,56 @@ class Reply:
 
     endings: tuple[Ending, ...]
     is_failure: bool
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_unpacked, (tuple(map(PackedEnding.of, self.endings)), self.is_failure))
+
+
+@dataclass(frozen=True, slots=True)
+class PackedEnding:
+    """An ending as it is sent, with what is known of it if its outcome cannot be unpickled.
+
+    A handler may return an instance of its own subclass of an outcome.
+
+    Attributes:
+        pickled: The ending.
+        outcome: The class and text of its outcome.
+    """
+
+    pickled: bytes
+    outcome: str
+
+    @classmethod
+    def of(cls, ending: Ending) -> PackedEnding:
+        """Pickle an ending; if its outcome cannot be, the failure that says so."""
+        text = (ending.failure or failure_of(ending.answer)).message
+        outcome = f"{type(ending.answer).__name__}: {text}"
+        try:
+            return cls(pickle.dumps(ending), outcome)
+        except Exception as error:  # noqa: BLE001 - whatever the user's class does
+            return cls(pickle.dumps(_unsendable(outcome, error)), outcome)
+
+    def ending(self) -> Ending:
+        """Return the ending; if its outcome cannot be unpickled, the failure that says so."""
+        try:
+            ending: Ending = pickle.loads(self.pickled)  # noqa: S301 - from a process of this worker
+        except Exception as error:  # noqa: BLE001 - whatever the user's class does
+            return _unsendable(self.outcome, error)
+        return ending
+
+
+def _unpacked(endings: tuple[PackedEnding, ...], is_failure: bool) -> Reply:
+    return Reply(tuple(each.ending() for each in endings), is_failure)
+
+
+def _unsendable(outcome: str, error: Exception) -> Ending:
+    return failed(
+        HandlerError(
+            f"the outcome {outcome} cannot be pickled and sent from the handler's process to the worker "
+            f"({type(error).__name__}: {error}); define its class at the top of a module, or use Done, RetryAfter, "
+            "Release or Reject itself"
+        )
+    )
 
 
 def find(job: Job) -> HandlerSpec:

@@ -17,11 +17,11 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from pgsluice.errors import ConfigurationError
+from pgsluice.errors import ConfigurationError, HandlerError
 from pgsluice.worker.answer import RetryAfter
 from pgsluice.worker.handler import HandlerSpec
 from pgsluice.worker.runtime.delivery import Failure
-from pgsluice.worker.runtime.ending import Ending
+from pgsluice.worker.runtime.ending import Ending, failed
 from pgsluice.worker.runtime.process_child import Job, Reply, serve
 from pgsluice.worker.runtime.threads import Threads
 
@@ -144,10 +144,14 @@ class _Child:
     def ask(self, job: Job) -> Reply | str:
         """Send a job and wait for its reply; the death of the process is one too."""
         try:
+            sent = pickle.dumps(job)
+        except Exception as error:  # noqa: BLE001 - of a payload that middleware has replaced
+            return Reply((_unsendable(error),) * max(1, len(job.deliveries)), is_failure=True)
+        try:
             if self._process is None:
                 self._start()
             assert self._pipe is not None  # noqa: S101 - there since the start
-            self._pipe.send_bytes(pickle.dumps(job))
+            self._pipe.send_bytes(sent)
             self._await_reply()
             reply: Reply | str = pickle.loads(self._pipe.recv_bytes())  # noqa: S301 - of our own process
         except (EOFError, OSError):
@@ -242,6 +246,15 @@ class _Child:
             return f"exit code {code}"
         name = signal.Signals(-code).name
         return f"signal {name}" + (", as when memory is short" if name == "SIGKILL" else "")
+
+
+def _unsendable(error: Exception) -> Ending:
+    return failed(
+        HandlerError(
+            "the payload cannot be sent to the process of its handler "
+            f"({type(error).__name__}: {error}); middleware must pass on what can be pickled"
+        )
+    )
 
 
 def _is_out_of_memory(ending: Ending) -> bool:
