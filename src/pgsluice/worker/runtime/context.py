@@ -18,12 +18,12 @@ from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call, inbox
 from pgsluice.errors import ConnectionFailedError, HandlerError, LeaseLostError
-from pgsluice.worker.answer import Done
 from pgsluice.worker.forks import end_fork
 from pgsluice.worker.handler import HandlerSpec
 from pgsluice.worker.runtime.base_context import BaseContext
 from pgsluice.worker.runtime.connections import Connections, cut_off
 from pgsluice.worker.runtime.delivery import Delivery, Settled
+from pgsluice.worker.runtime.ending import is_done
 from pgsluice.worker.runtime.source import Source
 
 _HEARTBEAT_S = 30.0
@@ -68,11 +68,13 @@ class Context(BaseContext):
     @contextlib.asynccontextmanager
     async def _within(self) -> AsyncGenerator[AsyncConnection[Any]]:
         assert self._connection is not None  # noqa: S101 - looked at by the only caller
-        done = None
+        done: BaseException | None = None
         async with self._connection.transaction():
             try:
                 yield self._connection
-            except Done as raised:
+            except BaseException as raised:
+                if not is_done(raised):
+                    raise
                 done = raised
             finally:
                 end_fork(self._pid, sys.exception())
@@ -92,11 +94,13 @@ class Context(BaseContext):
                 if is_first:
                     await self._acknowledge(connection, call)
                 self._connection = connection
-                done = None
+                done: BaseException | None = None
                 try:
                     yield connection
-                except Done as raised:  # to raise it and to return it mean the same
-                    done = raised
+                except BaseException as raised:
+                    if not is_done(raised):
+                        raise
+                    done = raised  # to raise it and to return it mean the same
                 finally:
                     end_fork(self._pid, sys.exception())
                     self._connection = None
@@ -218,11 +222,13 @@ class SyncContext(BaseContext):
     @contextlib.contextmanager
     def _within(self) -> Generator[Connection[Any]]:
         assert self._connection is not None  # noqa: S101 - looked at by the only caller
-        done = None
+        done: BaseException | None = None
         with self._connection.transaction():
             try:
                 yield self._connection
-            except Done as raised:
+            except BaseException as raised:
+                if not is_done(raised):
+                    raise
                 done = raised
             finally:
                 end_fork(self._pid, sys.exception())
@@ -242,11 +248,13 @@ class SyncContext(BaseContext):
                 if is_first:
                     self._acknowledge(connection, call)
                 self._connection = connection
-                done = None
+                done: BaseException | None = None
                 try:
                     yield connection
-                except Done as raised:  # to raise it and to return it mean the same
-                    done = raised
+                except BaseException as raised:
+                    if not is_done(raised):
+                        raise
+                    done = raised  # to raise it and to return it mean the same
                 finally:
                     end_fork(self._pid, sys.exception())
                     self._connection = None

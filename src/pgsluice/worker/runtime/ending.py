@@ -112,6 +112,13 @@ def ending_of_error(spec: HandlerSpec, error: BaseException) -> Ending:
     return failed(error) if again else given_up(error)
 
 
+def is_done(error: BaseException) -> bool:
+    """Return whether what a handler raised means that its message is handled."""
+    if isinstance(error, BaseExceptionGroup):
+        return isinstance(_only_answer(error), Done)
+    return isinstance(error, Done)
+
+
 def ending_of_payload(error: PayloadError) -> Ending:
     """A payload that is not of the handler's type: nothing will make it fit."""
     return Ending(Reject("payload"), Failure("PayloadError", clipped(str(error), _MESSAGE_CHARS)))

@@ -30,6 +30,7 @@ from pgsluice.worker.runtime.ending import (
     ending_of_result,
     ending_of_timeout,
     endings_of_results,
+    is_done,
     postponed,
 )
 from pgsluice.worker.runtime.lost_sessions import LostSessions
@@ -268,11 +269,11 @@ async def _with_transaction(spec: HandlerSpec, payload: Any, context: Context) -
     try:
         async with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():
             result = await spec.function(*arguments)
-    except Done as done:
-        result = done
-    except BaseException:
-        await context.roll_back()
-        raise
+    except BaseException as error:
+        if not is_done(error):
+            await context.roll_back()
+            raise
+        result = error
     await (context.commit() if _is_done(spec, result) else context.roll_back())
     return result
 
@@ -292,11 +293,11 @@ def _with_sync_transaction(spec: HandlerSpec, payload: Any, context: SyncContext
     try:
         with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():
             result = spec.function(*arguments)
-    except Done as done:
-        result = done
-    except BaseException:
-        context.roll_back()
-        raise
+    except BaseException as error:
+        if not is_done(error):
+            context.roll_back()
+            raise
+        result = error
     if _is_done(spec, result):
         context.commit()
     else:
