@@ -109,24 +109,35 @@ def roll_back(connection, _observer):
     connection.execute("rollback")
 
 
+def roll_back_and_go_on(connection, _observer):
+    connection.execute("rollback")
+    connection.execute("select 1")
+
+
 BREAKAGES = {
     lose_session: "the connection was lost",
     close: "the connection was lost",
     fail_a_statement: "a statement in it failed",
     roll_back: "the handler ended the transaction itself",
+    roll_back_and_go_on: "the handler ended the transaction itself",
 }
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES)
-@pytest.mark.parametrize("mode", ["lease", "transaction"])
+@pytest.mark.parametrize(
+    ("mode", "is_within"), [("lease", False), ("lease", True), ("transaction", False)]
+)
 async def test_a_transaction_that_cannot_be_committed_is_a_failure_that_keeps_its_error(
-    app, observer, queue_name, breakage, mode
+    app, observer, queue_name, breakage, mode, is_within
 ):
     @app.handler(queue_name, name="tested", mode=mode, retry=Retry(max_attempts=1))
     def break_it(_payload, context: SyncContext):
         with context.transaction() as connection:
             connection.execute(EFFECT, [queue_name, 1, "written"])
-        breakage(connection, observer)
+            if is_within:
+                breakage(connection, observer)
+        if not is_within:
+            breakage(connection, observer)
 
     WorkQueue(observer).send(queue_name, 1)
     # A lost session counts only after as many deliveries that did not.

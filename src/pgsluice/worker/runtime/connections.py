@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
@@ -116,10 +117,12 @@ class _Lent(_Own):
         good_s: When it was last known to be good, on `time.monotonic`.
         has_session: False if a pooler gives it a session of the server for each transaction. What is set there
             belongs to other clients as well, so nothing is reset.
+        has_been_idle: True if it was outside of a transaction after an exchange with the server.
     """
 
     good_s = 0.0
     has_session = True
+    has_been_idle = False
     _settings: tuple[Any, ...] | None = None
     _at_start: dict[str, str]
 
@@ -164,8 +167,27 @@ def _restore(connection: Any, settings: tuple[Any, ...]) -> None:
     connection._notify_handlers.clear()  # noqa: SLF001
 
 
+def watch(connection: object) -> None:
+    """Watch from now on whether a handler ends the transaction of its connection."""
+    if isinstance(connection, _Lent):
+        connection.has_been_idle = False
+
+
+def has_ended(connection: object) -> bool:
+    """Return whether the watched transaction has ended, although another may be open; not known of a caller's pool."""
+    return isinstance(connection, _Lent) and connection.has_been_idle
+
+
 class HandlerConnection(_Lent, AsyncConnection[Any]):
     """A connection for `async def` handlers."""
+
+    async def wait(self, *args: Any, **kwargs: Any) -> Any:
+        """As psycopg waits."""
+        try:
+            return await super().wait(*args, **kwargs)
+        finally:
+            if self.pgconn.transaction_status == TransactionStatus.IDLE:
+                self.has_been_idle = True
 
     async def check(self) -> None:
         """Ask for a sign of life, if it was not used just now; into silence it waits no longer than 5 seconds."""
@@ -214,7 +236,11 @@ class ThreadConnection(_Lent, Connection[Any]):
         """As psycopg waits, but within `_hurried` for 5 seconds at most."""
         if self._until_s is not None:
             gen = _end_at(gen, self._until_s)
-        return super().wait(gen, *args, **kwargs)
+        try:
+            return super().wait(gen, *args, **kwargs)
+        finally:
+            if self.pgconn.transaction_status == TransactionStatus.IDLE:
+                self.has_been_idle = True
 
     @contextlib.contextmanager
     def _hurried(self) -> Generator[None]:

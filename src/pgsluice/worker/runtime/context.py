@@ -21,7 +21,7 @@ from pgsluice.errors import ConnectionFailedError, HandlerError, LeaseLostError
 from pgsluice.worker.forks import end_fork
 from pgsluice.worker.handler import HandlerSpec
 from pgsluice.worker.runtime.base_context import BaseContext
-from pgsluice.worker.runtime.connections import Connections, cut_off
+from pgsluice.worker.runtime.connections import Connections, cut_off, has_ended, watch
 from pgsluice.worker.runtime.delivery import Delivery, Settled
 from pgsluice.worker.runtime.ending import is_done
 from pgsluice.worker.runtime.source import Source
@@ -93,6 +93,7 @@ class Context(BaseContext):
                 await stack.enter_async_context(connection.transaction())
                 if is_first:
                     await self._acknowledge(connection, call)
+                watch(connection)
                 self._connection = connection
                 done: BaseException | None = None
                 try:
@@ -106,6 +107,7 @@ class Context(BaseContext):
                     self._connection = None
                 self._check()
                 if not is_first:
+                    _require_committable(connection)
                     await self._acknowledge(connection, call)
                 self._pending = connection, stack.pop_all()
         except BaseException:
@@ -247,6 +249,7 @@ class SyncContext(BaseContext):
                 stack.enter_context(connection.transaction())
                 if is_first:
                     self._acknowledge(connection, call)
+                watch(connection)
                 self._connection = connection
                 done: BaseException | None = None
                 try:
@@ -260,6 +263,7 @@ class SyncContext(BaseContext):
                     self._connection = None
                 self._check()
                 if not is_first:
+                    _require_committable(connection)
                     self._acknowledge(connection, call)
                 self._pending = connection, stack.pop_all()
         except BaseException:
@@ -364,7 +368,7 @@ def _require_committable(connection: AsyncConnection[Any] | Connection[Any]) -> 
         HandlerError: It cannot be committed.
     """
     status = connection.info.transaction_status
-    if status is TransactionStatus.INTRANS:
+    if status is TransactionStatus.INTRANS and not has_ended(connection):
         return
     if status is TransactionStatus.INERROR:
         raise HandlerError(
