@@ -173,6 +173,48 @@ async def test_a_deferred_constraint_that_fails_at_commit_is_a_failure(app, obse
     assert counts.by_error_type == {"UniqueViolation": 1}
 
 
+SLOW_COMMIT = """
+    create table slow_{0} (n integer);
+    create function commit_{0}() returns trigger language plpgsql as $$
+    begin
+        perform pg_sleep(60);
+        return null;
+    exception when query_canceled then
+        return null;
+    end $$;
+    create constraint trigger wait after insert on slow_{0} deferrable initially deferred
+        for each row execute function commit_{0}()"""
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["thread", "loop"])
+async def test_a_handler_that_times_out_during_a_commit_that_succeeds_is_done(
+    app, observer, queue_name, caplog, is_async
+):
+    observer.execute(SLOW_COMMIT.format(queue_name))
+    insert = f"insert into slow_{queue_name} values (1)"
+
+    async def in_loop(_payload, context: Context):
+        async with context.transaction() as connection:
+            await connection.execute(insert)
+
+    def in_thread(_payload, context: SyncContext):
+        with context.transaction() as connection:
+            connection.execute(insert)
+
+    app.handler(queue_name, name="tested", timeout_s=0.5, retry=Retry(max_attempts=1))(
+        in_loop if is_async else in_thread
+    )
+    WorkQueue(observer).send(queue_name, 1)
+
+    counts = await drained(app)
+
+    assert left(observer, queue_name) == (0, 1, 0)
+    assert (counts.done, counts.lost, counts.by_error_type) == (1, 0, {})
+    (line,) = [each for each in caplog.messages if each.startswith("handler failed")]
+    assert "outcome=acknowledged" in line
+    assert "timeout" in line
+
+
 async def test_code_after_the_block_runs_before_the_commit(app, observer, queue_name):
     seen = []
 

@@ -132,6 +132,7 @@ class Context(BaseContext):
                     self._pending = None
                     self._check()
                     _require_committable(connection)
+                    self._delivery.is_in_doubt = True
                 self.is_acknowledged = True
             finally:
                 self.is_acknowledging = False
@@ -180,6 +181,8 @@ class SyncContext(BaseContext):
     """What a `def` handler may do while it runs, in its thread."""
 
     _connection: Connection[Any] | None = None
+    # The same, to the end of its transaction.
+    _lent: Connection[Any] | None = None
     # A transaction that acknowledges the message and whose block has ended.
     _pending: tuple[Connection[Any], contextlib.ExitStack] | None = None
 
@@ -245,6 +248,8 @@ class SyncContext(BaseContext):
             with contextlib.ExitStack() as stack:
                 with self._reaching():
                     connection = stack.enter_context(self._connections.lend_sync())
+                self._lent = connection
+                stack.callback(self._give_back)
                 stack.push(self._note_loss(connection))
                 stack.enter_context(connection.transaction())
                 if is_first:
@@ -288,6 +293,7 @@ class SyncContext(BaseContext):
                     self._pending = None
                     self._check()
                     _require_committable(connection)
+                    self._delivery.is_in_doubt = True
                 self.is_acknowledged = True
             finally:
                 self.is_acknowledging = False
@@ -341,7 +347,7 @@ class SyncContext(BaseContext):
         """
         self.overrun = overrun
         self.lost.set()
-        connection = self._connection or (self._pending and self._pending[0])
+        connection = self._lent
         if connection is None:
             return
         if self.is_acknowledging and self._source is not None:
@@ -349,9 +355,16 @@ class SyncContext(BaseContext):
             # extends it when the transaction ends.
             self._extension = asyncio.ensure_future(self._extend(self._source))
         # From a thread: to cancel takes another connection, and may take long.
-        timer = threading.Timer(_CUT_OFF_S, cut_off, args=[connection])
+        timer = threading.Timer(_CUT_OFF_S, self._cut_off, args=[connection])
         timer.daemon = True
         timer.start()
+
+    def _cut_off(self, connection: Connection[Any]) -> None:
+        if connection is self._lent:  # else it may be another handler's by now
+            cut_off(connection)
+
+    def _give_back(self) -> None:
+        self._lent = None
 
     async def _extend(self, source: Source) -> None:
         with contextlib.suppress(Exception):  # the next heartbeat tells

@@ -30,6 +30,7 @@ class Delivery:
         is_dead: True if `Source.begin` found its attempts used up and dead-lettered it.
         is_locked: True if another transaction held its row lock when the source was last to change it. Then no other
             worker can claim it, whenever its lease ends.
+        is_in_doubt: True if its handler's own transaction, which acknowledges it, was about to be committed.
     """
 
     source_name: str
@@ -46,6 +47,7 @@ class Delivery:
     is_dead: bool = False
     claims: int = 0
     is_locked: bool = False
+    is_in_doubt: bool = False
 
     @property
     def uncounted(self) -> int:

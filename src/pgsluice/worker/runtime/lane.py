@@ -391,7 +391,7 @@ class Lane:
                 delivery.message_id,
                 delivery.attempt,
                 failure,
-                "stale" if result == "lost" else result,
+                {"lost": "stale", "done": "acknowledged"}.get(result, result),
                 next_retry_s=next_retry_s,
                 payload=delivery.payload,
             )
@@ -407,7 +407,7 @@ class Lane:
             track = self._owners.pop(each.delivery, None)
             if track is not None:
                 failure = settlement.failure
-                track.count(each, None if failure is None else failure.error_type)
+                track.count(each, failure.error_type if failure and each.result != "done" else None)
                 self._report(track, each.delivery, failure, each.result, each.next_retry_s)
             if each.delivery.key is not None or each.delivery.is_suspect:
                 self._next_in_line(each.delivery)

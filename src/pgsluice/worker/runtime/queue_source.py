@@ -386,12 +386,17 @@ def _mapped(
     return Call(call.sql, call.parameters, results, call.queue_name)
 
 
-def _word_of_failure(_delivery: Delivery, outcome: str) -> str:
-    return outcome if outcome in ("retry", "dead") else "lost"
+def _word_of_failure(delivery: Delivery, outcome: str) -> str:
+    return outcome if outcome in ("retry", "dead") else _word_of_loss(delivery, outcome)
 
 
-def _word_of_release(_delivery: Delivery, outcome: str) -> str:
-    return "released" if outcome == "done" else "lost"
+def _word_of_release(delivery: Delivery, outcome: str) -> str:
+    return "released" if outcome == "done" else _word_of_loss(delivery, outcome)
+
+
+def _word_of_loss(delivery: Delivery, outcome: str) -> str:
+    # The attempt ended while its transaction was committed: it is gone because of that.
+    return "done" if outcome == "gone" and delivery.is_in_doubt else "lost"
 
 
 def _claim(delivery: Delivery) -> tuple[int, int]:
