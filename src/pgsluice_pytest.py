@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +24,18 @@ if TYPE_CHECKING:
 _TEMPLATE = "pgsluice_template"
 # Nothing outlives the run: durability would only cost time.
 _OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# The end of its input is that of the tests, also when they are killed.
+_WATCH = """
+import sys
+sys.stdin.read()
+import shutil
+from pathlib import Path
+from pgsluice.embedded import EmbeddedServer
+folder = Path(sys.argv[1])
+if folder.exists():
+    EmbeddedServer(folder / "data", version=int(sys.argv[2])).stop("immediate")
+    shutil.rmtree(folder, ignore_errors=True)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +66,14 @@ def _pgsluice_make() -> Iterator[Callable[[], tuple[str, Callable[[], None]]]]:
     # Not pytest's own folder: as root the server runs as another user, who could not enter it.
     folder = Path(tempfile.mkdtemp(prefix="pgsluice-pytest-"))
     folder.chmod(0o755)
-    server = EmbeddedServer(
-        folder / "data", version=Settings.load().embedded_version, options=_OPTIONS
+    version = Settings.load().embedded_version
+    server = EmbeddedServer(folder / "data", version=version, options=_OPTIONS)
+    watch = subprocess.Popen(
+        [sys.executable, "-c", _WATCH, folder, str(version)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     numbers = itertools.count(1)
 
@@ -78,6 +98,8 @@ def _pgsluice_make() -> Iterator[Callable[[], tuple[str, Callable[[], None]]]]:
     finally:
         server.stop("immediate")
         shutil.rmtree(folder, ignore_errors=True)
+        watch.kill()
+        watch.communicate()
 
 
 @pytest.fixture

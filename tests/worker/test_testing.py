@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -282,14 +285,21 @@ def test_without_it_nothing_is_set():
 """
 
 
-def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def start_pytest(folder: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     environ = {
         key: text for key, text in os.environ.items() if not key.startswith(("PGSLUICE", "PYTEST"))
     }
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", "pytest", "-q", "-p", "pgsluice_pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments],
-        cwd=folder, capture_output=True, text=True, env={**environ, "PYTHONPATH": str(ROOT / "src")},
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        env={**environ, **variables, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
+
+
+def run_pytest(folder: Path, *arguments: str, **variables: str) -> str:
+    with start_pytest(folder, *arguments, **variables) as process:
+        said, _ = process.communicate()
+    return said
 
 
 def test_the_fixture_gives_each_test_a_database_of_its_own(tmp_path):
@@ -297,7 +307,7 @@ def test_the_fixture_gives_each_test_a_database_of_its_own(tmp_path):
 
     ran = run_pytest(tmp_path, "-W", "error")
 
-    assert "3 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert "3 passed" in ran, ran
 
 
 def test_a_run_without_the_fixture_imports_nothing(tmp_path):
@@ -307,4 +317,84 @@ def test_a_run_without_the_fixture_imports_nothing(tmp_path):
 
     ran = run_pytest(tmp_path)
 
-    assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert "1 passed" in ran, ran
+
+
+def left_over(folder: Path) -> list[str]:
+    """Return the files of servers in a folder for temporary files, and the processes that use it."""
+    processes = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            processes.append(path.read_text().replace("\0", " "))
+    return [
+        *(path.name for path in folder.glob("pgsluice-pytest-*")),
+        *(each for each in processes if str(folder) in each),
+    ]
+
+
+@pytest.fixture
+def temporary_folder():
+    """A folder with a short name, as that of a socket has at most 107 bytes, which the server's user may enter."""
+    with tempfile.TemporaryDirectory(prefix="xd-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+SHARED_OUT = """
+import pathlib, time
+import pytest
+from pgsluice import App, WorkQueue
+from pgsluice.worker.testing import create_queues, drain
+
+HERE = pathlib.Path(__file__).parent
+
+@pytest.mark.parametrize("number", range(12))
+def test_each_has_a_database_of_its_own(pgsluice_database, number):
+    app, done = App(), []
+
+    @app.handler("orders")
+    def handle(n: int) -> None:
+        done.append(n)
+
+    with pgsluice_database.connect() as connection:
+        assert WorkQueue(connection).list_queues() == []
+        create_queues(app, connection)
+    (HERE / f"began-{number}").touch()
+    while (HERE / "gate").exists():
+        time.sleep(0.01)
+    handle.send_many([number] * 3)
+    assert drain(app)["handle"].done == 3
+    assert done == [number] * 3
+"""
+
+
+@pytest.mark.long
+def test_under_xdist_each_test_has_a_database_of_its_own_and_nothing_is_left(
+    tmp_path, temporary_folder
+):
+    (tmp_path / "test_shared_out.py").write_text(SHARED_OUT)
+
+    ran = run_pytest(tmp_path, "-n", "3", "-W", "error", TMPDIR=str(temporary_folder))
+
+    assert "12 passed" in ran, ran
+    wait_until(lambda: left_over(temporary_folder) == [], "the servers to end", 10)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
+def test_under_xdist_a_run_that_is_cut_off_leaves_nothing(tmp_path, temporary_folder, number):
+    (tmp_path / "test_shared_out.py").write_text(SHARED_OUT)
+    (tmp_path / "gate").touch()
+
+    with start_pytest(tmp_path, "-n", "2", TMPDIR=str(temporary_folder)) as process:
+        try:
+            wait_until(lambda: len(list(tmp_path.glob("began-*"))) == 2, "two tests to begin", 120)
+            assert left_over(temporary_folder)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        os.killpg(process.pid, number)  # as a terminal does
+        process.communicate()
+
+    wait_until(lambda: left_over(temporary_folder) == [], "the servers to end", 20)
