@@ -16,9 +16,10 @@ from support import rows, value, wait_until
 
 pytest.importorskip("celery", reason="Celery is not installed; pip install 'pgsluice[celery]'")
 
+from celery import Celery, chord
 from kombu import Connection, Exchange, Queue
 
-from pgsluice.errors import ArgumentError, QueueNotFoundError
+from pgsluice.errors import ArgumentError, ConnectionFailedError, QueueNotFoundError
 
 TRANSPORT = "pgsluice.interop.kombu:Transport"
 
@@ -266,3 +267,166 @@ def test_a_visibility_timeout_too_short_for_heartbeats_is_refused(database_18):
         connected(database_18, visibility_timeout=2) as connection,
     ):
         connection.connect()
+
+
+def test_exchanges_of_one_process_deliver_to_queues_that_another_has_bound(database_18, observer):
+    exchanges = {kind: Exchange(f"by {kind}", type=kind) for kind in ("direct", "topic", "fanout")}
+    queues = [
+        Queue("direct", exchanges["direct"], routing_key="key"),
+        Queue("topic", exchanges["topic"], routing_key="orders.#"),
+        Queue("fanout one", exchanges["fanout"]),
+        Queue("fanout two", exchanges["fanout"]),
+    ]
+    with connected(database_18) as binder, connected(database_18) as sender:
+        for queue in queues:
+            queue(binder.default_channel).declare()
+        for kind, exchange in exchanges.items():
+            for key in ("key", "orders", "orders.sent.late", "other"):
+                sender.Producer().publish(kind, exchange=exchange, routing_key=key)
+
+        def lengths():
+            return [queue(binder.default_channel).queue_declare().message_count for queue in queues]
+
+        assert lengths() == [1, 2, 4, 4]
+        for queue in queues:
+            bound = queue(sender.default_channel)
+            bound.exchange.declare()
+            bound.unbind_from(bound.exchange, bound.routing_key)
+        sender.Producer().publish("more", exchange=exchanges["fanout"])
+        assert lengths() == [1, 2, 4, 4]
+    assert value(observer, "select count(*) from pgmq.list_topic_bindings()") == 0
+
+
+def test_an_exchange_of_another_type_is_refused(database_18):
+    with (
+        connected(database_18) as connection,
+        pytest.raises(ArgumentError, match="headers.*use direct, topic, fanout"),
+    ):
+        Exchange("events", type="headers")(connection.default_channel).declare()
+
+
+def test_a_queue_name_that_is_too_long_is_shortened(database_18, observer):
+    names = [f"{'q' * 60}{number}" for number in (1, 2)]
+    with connected(database_18) as connection:
+        for name in names:
+            connection.SimpleQueue(name).put(name)
+
+        assert [connection.SimpleQueue(name).get(timeout=5).payload for name in names] == names
+    stored = rows(observer, "select queue_name from pgmq.list_queues() order by 1")
+    assert all(len(name) == 47 and name.startswith("qqq") for (name,) in stored)
+    assert len(set(stored)) == 2
+
+
+def test_what_has_no_effect_is_logged_once(database_18, caplog):
+    with connected(database_18) as connection:
+        queue = Queue("work", max_priority=9, message_ttl=60)
+        for _ in range(2):
+            connection.Producer().publish(
+                "hello", routing_key="work", exchange="", priority=9, declare=[queue]
+            )
+
+    assert caplog.messages == [
+        "queue work: ignored queue arguments: max_priority, message_ttl",
+        "queue work: ignored priorities; send what is urgent to a queue of its own",
+    ]
+
+
+def test_a_consumer_claims_no_more_than_its_prefetch_count(database_18, observer):
+    received = []
+    with connected(database_18) as connection:
+        for number in range(10):
+            connection.SimpleQueue("work").put(number)
+        channel = connection.default_channel
+        channel.basic_qos(0, 3, False)
+        with connection.Consumer([Queue("work")], callbacks=[lambda _, m: received.append(m)]):
+            connection.drain_events(timeout=5)
+            with pytest.raises(TimeoutError):
+                connection.drain_events(timeout=0.1)
+
+            assert len(received) == 3
+            assert value(observer, "select count(*) from pgmq.q_work where vt > now()") == 3
+            received[0].ack()
+            connection.drain_events(timeout=5)
+            assert len(received) == 4
+
+
+def test_a_purge_deletes_delayed_and_claimed_messages_too(database_18, observer):
+    with connected(database_18) as connection:
+        queue = connection.SimpleQueue("work")
+        for number in range(3):
+            queue.put(number)
+        claimed = queue.get(timeout=5)
+        observer.execute("select pgmq.set_vt('work', 2, 600)")
+
+        assert queue.clear() == 3
+
+        claimed.ack()
+    assert value(observer, "select count(*) from pgmq.q_work") == 0
+
+
+def test_a_message_of_many_megabytes_comes_as_it_was_sent(database_18):
+    sent = "ž" * 5_000_000
+    with connected(database_18) as connection:
+        queue = connection.SimpleQueue("work")
+        queue.put(sent)
+
+        assert queue.get(timeout=20).payload == sent
+
+
+def test_a_temporary_queue_that_nothing_reads_is_dropped_by_the_next_message(database_18, observer):
+    exchange = Exchange("all", type="fanout", durable=False)
+    names = ("durable", "temporary", "killed")
+    with connected(database_18) as connection, connected(database_18) as sender:
+        for name in names:
+            is_temporary = name != "durable"
+            queue = Queue(name, exchange, durable=not is_temporary, auto_delete=is_temporary)
+            queue(connection.default_channel).declare()
+        sender.Producer().publish("first", exchange=exchange)
+        for name in ("durable", "killed"):
+            observer.execute(f"update pgmq.q_{name} set enqueued_at = now() - interval '301 s'")
+
+        with connected(database_18) as other:
+            other.Producer().publish("second", exchange=exchange)
+
+        left = {name for (name,) in rows(observer, "select queue_name from pgmq.list_queues()")}
+        assert left == {"durable", "temporary"}
+        assert value(observer, "select count(*) from pgmq.q_temporary") == 2
+
+
+def test_a_process_of_the_same_name_gets_nothing_that_was_broadcast_before(database_18):
+    exchange = Exchange("all", type="fanout", durable=False)
+    queue = Queue("node", exchange, durable=False, auto_delete=True)
+    with connected(database_18) as killed, connected(database_18) as restarted:
+        queue(killed.default_channel).declare()
+        killed.Producer().publish("before", exchange=exchange)
+        queue(restarted.default_channel).declare()
+        killed.Producer().publish("after", exchange=exchange)
+
+        received = queue(restarted.default_channel).get(no_ack=True)
+
+        assert received.payload == "after"
+        assert queue(restarted.default_channel).get(no_ack=True) is None
+
+
+def test_an_acknowledgement_on_a_closed_channel_names_what_becomes_of_the_message(database_18):
+    with connected(database_18) as connection:
+        channel = connection.channel()
+        queue = connection.SimpleQueue("work", channel=channel)
+        queue.put("hello")
+        message = queue.get(timeout=5)
+        channel.close()
+
+        with pytest.raises(ConnectionFailedError, match="unacknowledged messages are redelivered"):
+            message.ack()
+
+
+def test_a_chord_with_results_by_rpc_is_refused(database_18):
+    app = Celery("tests", broker=database_18.url, backend="rpc://", set_as_current=False)
+    app.conf.broker_transport = TRANSPORT
+
+    @app.task(name="add", shared=False)
+    def add(): ...
+
+    with pytest.raises(NotImplementedError, match="rpc.*chord"):
+        chord([add.s()], add.s())()
+    app.close()

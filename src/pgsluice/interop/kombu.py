@@ -9,7 +9,8 @@ A message is claimed for `visibility_timeout` seconds, and a thread extends that
 no task is too long for its claim. When the process dies, others get its messages as soon as the claims are over. Celery
 acknowledges a task when it starts, unless `task_acks_late` is set: with it, and `task_reject_on_worker_lost`, nothing
 is lost. A task with an `eta` or a `countdown` is kept by the queue until then, and not by a worker. A rejected message
-goes to the dead letters. There are direct and topic exchanges, no fanout, and no priorities.
+goes to the dead letters. Exchanges are direct, topic or fanout; their bindings are kept in the database, so that all
+processes share them, and remote control (`celery inspect`, `revoke`) and events work. There are no priorities.
 
 Options, in `broker_transport_options`: `visibility_timeout`, seconds until others get what a dead process had, 3 or
 more, default 60; `polling_interval`, seconds between two looks at an empty queue where no notifier runs, default 1.
@@ -21,27 +22,25 @@ import contextlib
 import json
 import logging
 import os
-import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from importlib.metadata import version
 from queue import Empty
 from typing import Any
 
 from pgsluice import connection
-from pgsluice.client import Message, WorkQueue
+from pgsluice.client import Message
 from pgsluice.errors import (
     ArgumentError,
     ConnectionFailedError,
     MissingExtraError,
     QueueNotFoundError,
     RetryableError,
-    SluiceError,
 )
-from pgsluice.worker.listener import Listener
-from pgsluice.worker.subscription import Subscription
+from pgsluice.interop.exchanges import TYPES, Binding, queue_name_of
+from pgsluice.interop.kombu_session import HEARTBEATS, Session
 
 try:
     from kombu.transport import virtual
@@ -52,126 +51,17 @@ except ModuleNotFoundError as error:
     ) from None
 
 _log = logging.getLogger(__name__)
-_HEARTBEATS = 3  # in a visibility timeout: two may fail before a claim is over
 _VISIBILITY_TIMEOUT_S = 60
 _WAIT_S = 30.0  # of a consumer that sets no limit
 _QTY_MAX = 100  # of one claim
 _TRANSIENT = 1  # AMQP's delivery mode of what may be lost
-
-Claim = tuple[str, Message]  # a queue, and what was claimed there
-
-
-class Session:
-    """What one transport holds: a connection, the claims that are not settled, and the thread that extends them.
-
-    It belongs to the process that made it: a child that was forked must not use it, nor close it.
-    """
-
-    def __init__(
-        self, target: connection.Target, visibility_timeout_s: int, polling_interval_s: float
-    ) -> None:
-        """Connect.
-
-        Raises:
-            ConnectionFailedError: There is no connection.
-        """
-        self._connection = connection.connect(target, autocommit=True)
-        self.process_id = os.getpid()
-        self.queue = WorkQueue(self._connection)
-        self.visibility_timeout_s = visibility_timeout_s
-        self.auto_delete: set[str] = set()  # queues that end with their client
-        self._conninfo = target.conninfo
-        self._polling_interval_s = polling_interval_s
-        self._claims: dict[str, Claim] = {}  # by delivery tag
-        self._look_at_s: dict[str, float] = {}  # by queue, where it was empty
-        self._subscriptions: dict[str, Subscription] = {}
-        self._listener: Listener | None = None
-        self._woken = threading.Event()
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def hold(self, delivery_tag: str, claim: Claim) -> None:
-        """Extend a claim until it is let go."""
-        self._claims[delivery_tag] = claim
-        if self._thread is None:
-            name = "pgsluice claims"
-            self._thread = threading.Thread(target=self._extend, name=name, daemon=True)
-            self._thread.start()
-
-    def let_go(self, delivery_tag: str) -> Claim | None:
-        """Extend a claim no more, and return it; None for one that is settled."""
-        claim = self._claims.pop(delivery_tag, None)
-        self._woken.set()  # there is room for another one
-        return claim
-
-    def give_back(self, delivery_tags: Iterable[str]) -> None:
-        """Make claimed messages visible. When the server is not there, they become so in time."""
-        claims = [claim for tag in delivery_tags if (claim := self.let_go(tag)) is not None]
-        for queue_name, messages in _by_queue(claims).items():
-            with contextlib.suppress(ConnectionFailedError, RetryableError, QueueNotFoundError):
-                self.queue.release_claimed(queue_name, messages)
-
-    def is_time_to_look(self, queue_name: str) -> bool:
-        """Whether a queue may have something to read."""
-        return time.monotonic() >= self._look_at_s.get(queue_name, 0.0)
-
-    def found(self, queue_name: str, qty: int) -> None:
-        """Note what a look has found: an empty queue is left alone for a while."""
-        if qty > 0:
-            self._look_at_s.pop(queue_name, None)
-            return
-        interval_s = self._polling_interval_s
-        if queue_name in self._subscriptions:
-            interval_s = self._subscriptions[queue_name].interval_s(interval_s)
-        self._look_at_s[queue_name] = time.monotonic() + interval_s
-
-    def wait(self, queue_names: Iterable[str], timeout_s: float) -> None:
-        """Return when there may be something to read, or room for it, or after so long."""
-        if self._listener is None:
-            self._listener = Listener(self._conninfo).__enter__()
-        for queue_name in queue_names:
-            if queue_name not in self._subscriptions:
-                subscription = self._listener.subscribe(queue_name, woken=self._woken)
-                self._subscriptions[queue_name] = subscription
-        end_s = min([time.monotonic() + timeout_s, *self._look_at_s.values()])
-        if self._woken.wait(max(0.0, end_s - time.monotonic())):
-            self._woken.clear()  # before the look: what comes from now on ends the next wait
-            self._look_at_s.clear()
-
-    def close(self) -> None:
-        """Give back what is claimed, drop the queues that end with their client, and close the connections."""
-        if self.process_id != os.getpid() or self._closed.is_set():
-            return
-        self._closed.set()
-        self.give_back(list(self._claims))
-        for queue_name in self.auto_delete:
-            with contextlib.suppress(SluiceError):
-                self.queue.drop_queue(queue_name)
-        if self._listener is not None:
-            self._listener.__exit__()
-        self._connection.close()
-
-    def _extend(self) -> None:
-        while not self._closed.wait(self.visibility_timeout_s / _HEARTBEATS):
-            for queue_name, messages in _by_queue(list(self._claims.values())).items():
-                try:
-                    outcomes = self.queue.extend_claimed(
-                        queue_name, messages, self.visibility_timeout_s
-                    )
-                except SluiceError as error:
-                    _log.warning("queue %s: claims not extended: %s", queue_name, error)
-                    continue
-                for lost in outcomes:
-                    if lost.outcome == "stale":
-                        _log.warning(
-                            "queue %s: the claim of message %d is over", queue_name, lost.msg_id
-                        )
 
 
 class Channel(virtual.Channel):  # type: ignore[misc]
     """Messages of work queues as kombu wants them."""
 
     do_restore = False  # claims come back by themselves, and `close` gives them back sooner
+    supports_fanout = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Called by kombu."""
@@ -180,7 +70,15 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
     @property
     def session(self) -> Session:
-        """What the transport holds in this process."""
+        """What the transport holds in this process.
+
+        Raises:
+            ConnectionFailedError: The channel is closed.
+        """
+        if self.connection is None:  # as kombu leaves it
+            raise ConnectionFailedError(
+                "the connection of this channel was lost or closed; its unacknowledged messages are redelivered"
+            )
         session: Session = self.connection.session
         return session
 
@@ -201,9 +99,14 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             if room == 0 or not self.session.is_time_to_look(queue_name):
                 continue
             qty = 0
-            for payload in self._payloads(queue_name, min(room or _QTY_MAX, _QTY_MAX)):
-                self.connection._deliver(payload, queue_name)  # noqa: SLF001 - as kombu's own transports do
-                qty += 1
+            try:
+                for payload in self._payloads(queue_name, min(room or _QTY_MAX, _QTY_MAX)):
+                    self.connection._deliver(payload, queue_name)  # noqa: SLF001 - as kombu's own transports do
+                    qty += 1
+            except QueueNotFoundError:
+                if queue_name not in self.session.auto_delete:
+                    raise
+                self._declare_again(queue_name)
             self.session.found(queue_name, qty)
             delivered += qty
         if not delivered:
@@ -253,6 +156,63 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             self.session.give_back(list(self._qos._delivered))  # noqa: SLF001
         super().close()
 
+    def prepare_queue_arguments(self, arguments: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the arguments of a queue, so that `_new_queue` can name those without effect."""
+        given = {name: value for name, value in kwargs.items() if value is not None}
+        return {**(arguments or {}), **given}
+
+    def exchange_declare(
+        self,
+        exchange: str | None = None,
+        type: str | None = None,  # noqa: A002 - kombu's name
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Declare an exchange.
+
+        Raises:
+            ArgumentError: There are no exchanges of this type.
+        """
+        if (type or "direct") not in TYPES:
+            raise ArgumentError(
+                f'exchange "{exchange}" has the type "{type}", which this transport does not support; use '
+                f"{', '.join(TYPES)}"
+            )
+        super().exchange_declare(exchange, type, *args, **kwargs)
+
+    def basic_publish(
+        self, message: dict[str, Any], exchange: str, routing_key: str, **kwargs: Any
+    ) -> None:
+        """Send a message to each queue that is bound; to the queue itself if there is no exchange."""
+        self._inplace_augment_message(message, exchange, routing_key)
+        if not exchange:
+            self._put(routing_key, message, **kwargs)
+            return
+        queue_names = self.session.queues_of(exchange, routing_key)
+        if not queue_names and self.deadletter_queue:
+            self._new_queue(self.deadletter_queue)
+            queue_names = [self.deadletter_queue]
+        for queue_name in queue_names:
+            with contextlib.suppress(QueueNotFoundError):  # dropped since, with its binding
+                self._put(queue_name, message, **kwargs)
+
+    def get_table(self, exchange: str) -> list[tuple[str, None, str]]:
+        """Return the bindings of an exchange, those of other processes included."""
+        return [
+            (binding.routing_key, None, row.queue_name)
+            for row in self.session.queue.list_topic_bindings()
+            if (binding := Binding.parse(row.pattern)) and binding.exchange == exchange
+        ]
+
+    def queue_unbind(
+        self, queue: str, exchange: str | None = None, routing_key: str = "", *_: Any, **__: Any
+    ) -> None:
+        """Remove a binding."""
+        exchange = exchange or "amq.direct"
+        self.state.binding_delete(queue, exchange, routing_key)
+        pattern = self._binding(queue, exchange, routing_key).pattern
+        self.session.queue.unbind_topic(pattern, queue_name_of(queue))
+
     def encode_body(self, body: Any, encoding: str | None = None) -> tuple[Any, str | None]:
         """Leave text as it is: people can read it in the queue."""
         if isinstance(body, str):
@@ -267,9 +227,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         no_ack = queue_name in self._no_ack if no_ack is None else no_ack
         queue = self.session.queue
         for message in (
-            queue.pop(queue_name, qty)
+            queue.pop(queue_name_of(queue_name), qty)
             if no_ack
-            else queue.read(queue_name, self.session.visibility_timeout_s, qty)
+            else queue.read(queue_name_of(queue_name), self.session.visibility_timeout_s, qty)
         ):
             try:
                 payload = loads(json.dumps(message.message))
@@ -279,10 +239,10 @@ class Channel(virtual.Channel):  # type: ignore[misc]
                 reason = f"no message of kombu: {type(error).__name__}: {error}"
                 _log.warning("queue %s: message %d: %s", queue_name, message.msg_id, reason)
                 if not no_ack:
-                    self._reject(queue_name, message, reason)
+                    self._reject(queue_name_of(queue_name), message, reason)
                 continue
             if not no_ack:
-                self.session.hold(delivery_tag, (queue_name, message))
+                self.session.hold(delivery_tag, (queue_name_of(queue_name), message))
             yield payload
 
     def _reject(self, queue_name: str, message: Message, reason: str) -> None:
@@ -290,34 +250,69 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
     def _put(self, queue: str, message: dict[str, Any], **_kwargs: Any) -> None:
         body = json.loads(dumps(message))  # kombu marks what is not JSON, such as times
+        properties = message["properties"]
+        if properties.get("priority"):
+            self._warn(queue, "ignored priorities; send what is urgent to a queue of its own")
         try:
-            self.session.queue.send(queue, body, delay=_due_at(message))
+            self.session.queue.send(queue_name_of(queue), body, delay=_due_at(message))
         except QueueNotFoundError:
             # A reply that nobody waits for any more; other brokers drop it too.
-            if message["properties"].get("delivery_mode") != _TRANSIENT:
+            if properties.get("delivery_mode") != _TRANSIENT:
                 raise
 
     def _new_queue(
-        self, queue: str, durable: bool = True, auto_delete: bool = False, **_kwargs: Any
+        self,
+        queue: str,
+        durable: bool = True,
+        auto_delete: bool = False,
+        arguments: dict[str, Any] | None = None,
+        **_kwargs: Any,
     ) -> None:
         if durable:
-            self.session.queue.create(queue)
+            self.session.queue.create(queue_name_of(queue))
         else:
-            self.session.queue.create_unlogged(queue)
+            self.session.queue.create_unlogged(queue_name_of(queue))
         if auto_delete:
             self.session.auto_delete.add(queue)
+        elif arguments:
+            self._warn(queue, f"ignored queue arguments: {', '.join(sorted(arguments))}")
+
+    def _warn(self, queue: str, text: str) -> None:
+        """Log what has no effect, once for each queue and process."""
+        if (queue, text) not in self.session.warned:
+            self.session.warned.add((queue, text))
+            _log.warning("queue %s: %s", queue, text)
+
+    def _binding(self, queue: str, exchange: str, routing_key: str) -> Binding:
+        kind = self.state.exchanges.get(exchange, {}).get("type", "direct")
+        return Binding(kind, exchange, routing_key, queue in self.session.auto_delete)
+
+    def _queue_bind(self, exchange: str, routing_key: str, _pattern: Any, queue: str) -> None:
+        binding = self._binding(queue, exchange, routing_key)
+        self.session.queue.bind_topic(binding.pattern, queue_name_of(queue))
+        if binding.type == "fanout" and binding.is_temporary:
+            # What was sent to a process of this name that was killed is not for this one.
+            self._purge(queue)
+
+    def _declare_again(self, queue: str) -> None:
+        """Make a temporary queue that was dropped because this process did not read it for long."""
+        self._new_queue(queue, durable=False, auto_delete=True)
+        for binding in list(self.state.queue_bindings(queue)):
+            self._queue_bind(binding.exchange, binding.routing_key, None, queue)
 
     def _has_queue(self, queue: str, **_kwargs: Any) -> bool:
-        return any(info.queue_name == queue for info in self.session.queue.list_queues())
+        queue_name = queue_name_of(queue)
+        return any(info.queue_name == queue_name for info in self.session.queue.list_queues())
 
     def _size(self, queue: str) -> int:
-        return self.session.queue.metrics(queue).queue_visible_length
+        return self.session.queue.metrics(queue_name_of(queue)).queue_visible_length
 
     def _purge(self, queue: str) -> int:
-        return self.session.queue.purge_queue(queue)
+        return self.session.queue.purge_queue(queue_name_of(queue))
 
     def _delete(self, queue: str, *_args: Any, **_kwargs: Any) -> None:
-        self.session.queue.drop_queue(queue)
+        self.session.queue.drop_queue(queue_name_of(queue))
+        self.session.forget(queue)
 
 
 class Transport(virtual.Transport):  # type: ignore[misc]
@@ -333,6 +328,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         RetryableError,
     )
     channel_errors = (*virtual.Transport.channel_errors, QueueNotFoundError)
+    implements = virtual.Transport.implements.extend(exchange_type=frozenset(TYPES))
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
         """Called by kombu; nothing is connected yet.
@@ -341,9 +337,9 @@ class Transport(virtual.Transport):  # type: ignore[misc]
             ArgumentError: The option `visibility_timeout` is out of range.
         """
         timeout_s = client.transport_options.get("visibility_timeout", _VISIBILITY_TIMEOUT_S)
-        if timeout_s < _HEARTBEATS:
+        if timeout_s < HEARTBEATS:
             raise ArgumentError(
-                f"visibility_timeout is {timeout_s}; use {_HEARTBEATS} or more seconds"
+                f"visibility_timeout is {timeout_s}; use {HEARTBEATS} or more seconds"
             )
         self._visibility_timeout_s = int(timeout_s)
         self._session: Session | None = None
@@ -417,10 +413,3 @@ def _due_at(message: dict[str, Any]) -> datetime | None:
         # Without a zone it is the worker's own affair.
         return due_at if due_at.tzinfo is not None else None
     return None
-
-
-def _by_queue(claims: Iterable[Claim]) -> dict[str, list[Message]]:
-    by_queue: dict[str, list[Message]] = {}
-    for queue_name, message in claims:
-        by_queue.setdefault(queue_name, []).append(message)
-    return by_queue

@@ -22,7 +22,8 @@ import logging
 import math
 import time
 import weakref
-from collections.abc import AsyncGenerator, Collection
+from collections import deque
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
@@ -92,8 +93,9 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         self._lease_s = lease_s
         self._qty = qty
         self._poll_interval_s = poll_interval_s
-        # What Taskiq lets go of without an acknowledgement is extended no more, and comes again.
+        # What Taskiq drops without an acknowledgement is extended no more, and is redelivered; at shutdown at once.
         self._claims: weakref.WeakSet[_Claim] = weakref.WeakSet()
+        self._dropped: deque[tuple[float, Message]] = deque()
         self._stack = contextlib.AsyncExitStack()
         self._queue: AsyncWorkQueue | None = None
         self._listener: AsyncListener | None = None
@@ -131,7 +133,7 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         """Give back what was claimed and not acknowledged, and close the connections."""
         await super().shutdown()
         try:
-            await self._give_back(self._claims)
+            await self._give_back()
         finally:
             await self._stack.aclose()
 
@@ -165,7 +167,7 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
                 if not messages:
                     await subscription.wait(self._poll_interval_s)
                 # Held here too until they are yielded: what waits for its turn is extended as well.
-                claims = [_Claim(self, message) for message in messages]
+                claims = [_Claim(self, message, self._dropped) for message in messages]
                 self._claims.update(claims)
                 while claims:
                     data = await self._data(claims[0])
@@ -190,7 +192,7 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
                 if time.monotonic() + delay_s > end_s:
                     raise
                 await asyncio.sleep(delay_s)
-        self._claims.discard(claim)
+        self._forget(claim)
         if settled.outcome == "stale":
             _log.warning(
                 "queue %s: message %d was claimed by another worker before this one was done with it",
@@ -202,7 +204,7 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         try:
             return _from_json(claim.message.message)
         except PayloadError as error:
-            self._claims.discard(claim)
+            self._forget(claim)
             message = claim.message
             _log.warning("queue %s: message %d: %s", self._queue_name, message.msg_id, error)
             with contextlib.suppress(ConnectionFailedError, RetryableError):  # then it comes again
@@ -217,7 +219,9 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
             await self._extend_claims()  # no name here holds a claim while this sleeps
 
     async def _extend_claims(self) -> None:
-        """Extend all claims of this process, in one call."""
+        """Extend all claims of this process, in one call; forget dropped ones whose leases have expired."""
+        while self._dropped and self._dropped[0][0] < time.monotonic() - self._lease_s:
+            self._dropped.popleft()
         claims = {claim.message.msg_id: claim for claim in self._claims}
         if not claims:
             return
@@ -234,11 +238,19 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
                     *(self._queue_name, lost.msg_id),
                 )
             if lost.outcome != "done":
-                self._claims.discard(claims[lost.msg_id])
+                self._forget(claims[lost.msg_id])
 
-    async def _give_back(self, claims: Collection[_Claim]) -> None:
-        messages = [claim.message for claim in claims]
-        self._claims.clear()
+    def _forget(self, claim: _Claim) -> None:
+        """Hold a claim no longer, as it is settled or over."""
+        self._claims.discard(claim)
+        claim.dropping.detach()
+
+    async def _give_back(self) -> None:
+        messages = [claim.message for claim in self._claims]
+        for claim in list(self._claims):
+            self._forget(claim)
+        messages += [message for _, message in self._dropped]
+        self._dropped.clear()
         if messages:
             with contextlib.suppress(ConnectionFailedError, RetryableError):
                 await self.queue.release_claimed(self._queue_name, messages)
@@ -247,12 +259,21 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
 class _Claim:
     """A task in the hands of this process; called by Taskiq to acknowledge it."""
 
-    def __init__(self, broker: PgsluiceBroker, message: Message) -> None:
+    def __init__(
+        self, broker: PgsluiceBroker, message: Message, dropped: deque[tuple[float, Message]]
+    ) -> None:
         self.broker = broker
         self.message = message
+        # Called when Taskiq holds it no longer: there is no other sign of a task that it has cancelled or discarded.
+        self.dropping = weakref.finalize(self, _note, dropped, message)
+        self.dropping.atexit = False
 
     async def __call__(self) -> None:
         await self.broker.settle(self)
+
+
+def _note(dropped: deque[tuple[float, Message]], message: Message) -> None:
+    dropped.append((time.monotonic(), message))
 
 
 def _as_json(message: BrokerMessage) -> dict[str, str]:
