@@ -7,8 +7,8 @@ The simplest version is a loop:
             answer = await handler(delivery.payload)
             await source.settle([Settlement(delivery, answer)])
 
-It is right, and slow: every message waits for two round trips, and a handler that runs for longer than the lease loses
-it. A lane does the same steps at once, each in a task of its own, with the messages handed from one to the next:
+It is slow, and a handler that runs for longer than the lease loses it. A lane does the same steps at once, each in a
+task of its own, with the messages handed from one to the next:
 
     claim ──► waiting ──► begin ──► running ──► settle
                   └─────── heartbeat ──────────────┘
@@ -22,9 +22,8 @@ it. A lane does the same steps at once, each in a task of its own, with the mess
   before it is settled what became of the one before.
 - *Running* is a task for each call (`Executor.handle`). It ends with one of the four answers, whatever happens.
 - *Settle* says them to the source, as many at once as have gathered while the last call was under way (`Settler`).
-- *Heartbeat* extends the lease of all that wait, run, or are about to be settled, when a third of it is over. A claim
-  that is lost is dropped: what waits is forgotten, an `async def` is cancelled, a process is killed, a thread is told.
-  Whatever it still answers is not said. A claim is also lost when no server answers until the lease is over.
+- *Heartbeat* extends the leases of all of these when a third is over. What is lost, also as no server answered until its
+  end, is dropped: what waits is forgotten, an `async def` is cancelled, a process is killed, a thread is told.
 
 No step waits for the server without the others going on, and every failure of a call is waited out (`Patience`).
 `stop` ends claiming, gives back uncounted what waits, and lets end what runs; `stop(now=True)` cancels that too.
