@@ -28,7 +28,7 @@ from interop.celery_tasks import make_app
 
 TESTS = Path(__file__).parents[1]
 NODE = "tests@here"
-WAIT_S = 30
+WAIT_S = 90
 
 
 @pytest.fixture(scope="module")

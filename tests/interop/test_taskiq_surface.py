@@ -302,7 +302,7 @@ async def test_workers_share_tasks(database_18, tmp_path):
     await send(database_18, 100)
 
     with worker(database_18, tmp_path, "--workers=2"):
-        wait_until(lambda: len(lines_of(tmp_path / "done")) == 100, "all to be done", 60)
+        wait_until(lambda: len(lines_of(tmp_path / "done")) == 100, "all to be done", 120)
 
     assert set(Counter(lines_of(tmp_path / "done")).values()) == {1}
 
@@ -314,10 +314,10 @@ async def test_a_worker_that_is_stopped_gives_back_what_it_has_not_done(
     await send(database_18, 6)
     options = ["--workers=1", "--max-async-tasks=2", "--wait-tasks-timeout=0.5"]
     with worker(database_18, tmp_path, *options) as process:
-        wait_until(lambda: len(lines_of(tmp_path / "began")) == 2, "two to begin", 60)
+        wait_until(lambda: len(lines_of(tmp_path / "began")) == 2, "two to begin", 120)
 
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(90)
 
     assert not lines_of(tmp_path / "done")
     assert rows(observer, "select count(*), bool_and(vt <= now()) from pgmq.q_taskiq") == [
@@ -332,4 +332,4 @@ async def test_a_scheduler_sends_what_is_due(database_18, observer, tmp_path):
     command = [sys.executable, "-m", "taskiq", "scheduler", "gated:scheduler"]
     with support_processes.running(command, tmp_path, PGSLUICE_DSN=database_18.url):
         query = "select count(*) from pgmq.q_taskiq where message ->> 'task_name' = 'tick'"
-        wait_until(lambda: value(observer, query) >= 2, "two messages", 60)
+        wait_until(lambda: value(observer, query) >= 2, "two messages", 120)
