@@ -156,10 +156,16 @@ class TestControl:
         (tmp_path / "gate").touch()
         result_of(result)
 
-    def test_a_task_that_is_revoked_before_it_starts_is_not_run(self, app):
-        result = app.tasks["add"].apply_async((1, 2), countdown=2)
+    def test_a_task_that_is_revoked_before_it_starts_is_not_run(self, app, observer):
+        result = app.tasks["add"].apply_async((1, 2), countdown=600)
 
         ask(app, "revoke", result.id)
+
+        observer.execute(
+            "select pgmq.set_vt('celery', msg_id, 0) from pgmq.q_celery"
+            " where message -> 'headers' ->> 'id' = %s",
+            [result.id],
+        )
 
         with pytest.raises(TaskRevokedError, match="revoked"):
             result_of(result)
