@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -100,6 +100,19 @@ def resolve(
             )
         server.start()
     return Target(server.url(), EMBEDDED)
+
+
+def for_writing(target: Target) -> Target:
+    """Ask for the server that takes writes, where a target names several and not which."""
+    given = conninfo.conninfo_to_dict(target.conninfo)
+    hosts = [given.get("host"), given.get("hostaddr")]
+    if hosts == [None, None]:
+        hosts = [os.environ.get("PGHOST"), os.environ.get("PGHOSTADDR")]
+    is_said = "target_session_attrs" in given or "PGTARGETSESSIONATTRS" in os.environ
+    if is_said or not any("," in str(host) for host in hosts):
+        return target
+    wanted = conninfo.make_conninfo(target.conninfo, target_session_attrs="read-write")
+    return replace(target, conninfo=wanted)
 
 
 def connect(target: Target, **options: Any) -> psycopg.Connection[Any]:

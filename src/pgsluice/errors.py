@@ -148,6 +148,14 @@ class RetryableError(SluiceError):
     """The server ended the transaction for a reason that passes: run the transaction again."""
 
 
+class ReadOnlyError(RetryableError):
+    """The transaction is read-only: the server is a standby, or the settings of the role or database say so."""
+
+
+class DiskFullError(RetryableError):
+    """The server has no disk space left for what the transaction writes."""
+
+
 class GroupBusyError(RetryableError):
     """Another transaction keeps a share group to itself, as a claim in a transaction that stays open does."""
 
@@ -196,8 +204,11 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "40P01": RetryableError,
     "55P03": RetryableError,
     "57014": RetryableError,
+    "25006": ReadOnlyError,
     "25P03": RetryableError,
     "25P04": RetryableError,
+    "53100": DiskFullError,
+    "53300": ConnectionFailedError,
 }
 
 _OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG", "RS")))
@@ -207,6 +218,8 @@ _WAY_OUT: dict[type[SluiceError], str] = {
     PrivilegeError: "ask an administrator to grant the role sluice_reader, sluice_writer or "
     "sluice_admin",
     RetryableError: "roll back and run the transaction again",
+    ReadOnlyError: "connect to the primary, or name all servers in the DSN and add target_session_attrs=read-write",
+    DiskFullError: "free disk space on the server, and run the transaction again",
 }
 
 
@@ -224,9 +237,9 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
     if sqlstate is None:
         if isinstance(error, psycopg.OperationalError):
             return ConnectionFailedError(
-                f"{_one_line(str(error))}; check that the server runs and is reachable"
+                f"{one_line(str(error))}; check that the server runs and is reachable"
             )
-        return ServerError(_one_line(str(error)))
+        return ServerError(one_line(str(error)))
 
     if sqlstate == "42P01" and queue_name is not None:
         return QueueNotFoundError(
@@ -237,7 +250,7 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
     kind = _BY_SQLSTATE.get(sqlstate, ServerError)
     if sqlstate.startswith(("08", "57P")):
         kind = ConnectionFailedError
-    message = error.diag.message_primary or _one_line(str(error))
+    message = error.diag.message_primary or one_line(str(error))
     if sqlstate in _OURS and error.diag.message_detail:
         # Only of our own errors: others quote rows of the user's.
         message = f"{message} ({error.diag.message_detail.rstrip('.')})"
@@ -248,10 +261,11 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
 def commit_unknown(error: psycopg.Error) -> CommitUnknownError:
     """What to raise, `from error`, for a call that was a transaction of its own when its connection was lost."""
     return CommitUnknownError(
-        f"{_one_line(str(error))}; what was asked for may have been done: look, or ask again where twice does no harm",
+        f"{one_line(str(error))}; what was asked for may have been done: look, or ask again where twice does no harm",
         sqlstate=error.sqlstate,
     )
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return a text of the server's or libpq's without line breaks."""
     return " ".join(text.split())

@@ -52,7 +52,10 @@ def test_every_error_says_what_it_means_and_ends_in_error(kind):
         ("55P03", errors.RetryableError),
         ("57P01", errors.ConnectionFailedError),
         ("08006", errors.ConnectionFailedError),
+        ("25006", errors.ReadOnlyError),
+        ("53100", errors.DiskFullError),
         ("53200", errors.ServerError),
+        ("53300", errors.ConnectionFailedError),
         ("42P01", errors.ServerError),
     ],
 )

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import subprocess
+import sys
 import threading
 
 import psycopg
 import pytest
+from psycopg_pool import PoolTimeout
 
 from pgsluice import WorkQueue
 from pgsluice.connection import resolve
@@ -14,8 +19,9 @@ from pgsluice.errors import ArgumentError
 from pgsluice.worker import App, Context, SyncContext, start_checks
 from pgsluice.worker.runtime import connections
 from pgsluice.worker.runtime.connection_shares import Shares
+from pgsluice.worker.runtime.connections import Connections
 from pgsluice.worker.worker import Worker, WorkerOptions
-from support import value
+from support import value, wait_until
 from support_pooler import pooling
 from support_runtime import running, until
 
@@ -169,6 +175,46 @@ def test_behind_a_pooler_the_start_check_compares_nothing(
     assert [line for line in caplog.messages if line.startswith("connections: ")] != []
 
 
+MODULE = """
+from pgsluice.worker import App, SyncContext
+
+app = App(name="tests")
+
+@app.handler({queue!r})
+def tested(payload: int, context: SyncContext) -> None:
+    with context.transaction() as connection:
+        connection.execute("select 1")
+"""
+
+
+def test_the_process_that_leads_maintenance_has_six_connections_more(
+    worker_url, observer, queue_name, tmp_path
+):
+    (tmp_path / "app.py").write_text(MODULE.format(queue=queue_name))
+    with Peak(worker_url) as peak:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "pgsluice", "worker", "run", "app:app"),
+                *("--max-connections", "5"),
+            ],
+            env=os.environ | {"PGSLUICE_DSN": worker_url, "PYTHONPATH": str(tmp_path)},
+        )
+        try:
+            WorkQueue(observer).send_batch(queue_name, list(range(500)))
+            services = (
+                "select count(distinct application_name) from pg_stat_activity "
+                "where application_name like 'pgsluice %'"
+            )
+            done = f"select count(*) from pgmq.a_{queue_name}"
+            wait_until(lambda: value(observer, done) == 500, "all to be handled", 60)
+            wait_until(lambda: value(observer, services) > 1, "maintenance to begin", 60)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+    assert 5 < peak.connections <= 5 + 6
+
+
 async def test_connections_are_opened_when_needed_and_closed_when_not_needed(
     worker_url, observer, monkeypatch
 ):
@@ -208,3 +254,62 @@ async def test_a_queue_whose_table_is_locked_leaves_connections_for_other_queues
             done = f"select count(*) from pgmq.a_{other}"
             await until(lambda: value(observer, done) == 100, "the other queue to be handled")
             assert value(observer, waits) <= 4
+
+
+@pytest.fixture
+def limited(worker_url, observer, queue_name):
+    """A role that may have no connection, and where it would connect."""
+    role = f"none_{queue_name}"
+    observer.execute(f"create role {role} login connection limit 0")
+    yield role, psycopg.conninfo.make_conninfo(worker_url, user=role)
+    observer.execute(f"drop role {role}")
+
+
+@contextlib.asynccontextmanager
+async def opened(url):
+    connections = Connections(url, engine_size=1, handlers_size=1)
+    await connections.open()
+    try:
+        yield connections
+    finally:
+        await connections.close()
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["thread", "loop"])
+async def test_a_handler_that_waits_for_a_connection_gets_it_when_the_server_has_room(
+    observer, limited, caplog, is_async
+):
+    """Also after psycopg's pool has stopped trying."""
+    role, url = limited
+
+    async def in_loop(connections):
+        async with connections.lend() as connection:
+            return connection.info.user
+
+    def in_thread(connections):
+        with connections.lend_sync() as connection:
+            return connection.info.user
+
+    async with opened(url) as connections:
+        waiting = asyncio.create_task(
+            in_loop(connections) if is_async else asyncio.to_thread(in_thread, connections)
+        )
+        await until(
+            lambda: any("reconnection attempt in pool" in line for line in caplog.messages),
+            "the pool to stop",
+        )
+        observer.execute(f"alter role {role} connection limit -1")
+        async with asyncio.timeout(10):  # it would wait for 30 seconds
+            assert await waiting == role
+
+
+async def test_the_error_of_a_caller_that_gets_no_connection_says_why(worker_url, limited):
+    role, url = limited
+    async with opened(url) as connections:
+        with pytest.raises(PoolTimeout, match=f'too many connections for role "{role}"'):
+            async with connections.engine.connection():
+                pass
+    async with opened(worker_url) as connections, connections.engine.connection():
+        with pytest.raises(PoolTimeout, match="all 1 for this purpose are in use"):
+            async with connections.engine.connection():
+                pass

@@ -13,7 +13,7 @@ from pgsluice.cli.log_shared import log_argument, naming_the_way_out
 from pgsluice.cli.options import dsn_option
 from pgsluice.cli.queue_shared import json_lines_option, print_lines
 from pgsluice.cli.signals import stop_on_signals
-from pgsluice.connection import connect, resolve
+from pgsluice.connection import connect, for_writing, resolve
 from pgsluice.errors import ConsumerNotFoundError
 from pgsluice.worker import EventBatch, EventConsumer
 
@@ -57,7 +57,7 @@ def consume(
     """
     if follow and batches_max is not None:
         raise click.UsageError("--batches goes without --follow")
-    target = resolve(dsn)
+    target = for_writing(resolve(dsn))
     connect(target).close()  # fails at once, and says where, when there is nobody to connect to
     with ConnectionPool(target.conninfo, min_size=1, max_size=1, open=True) as pool:
         consumer = EventConsumer(

@@ -15,7 +15,7 @@ from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.queue_shared import show
 from pgsluice.cli.signals import stop_on_signals
 from pgsluice.client import MaintenanceStep
-from pgsluice.connection import Target, connect, resolve
+from pgsluice.connection import Target, connect, for_writing, resolve
 from pgsluice.worker import Maintainer, Maintenance, Pace, Ticker
 
 
@@ -87,7 +87,7 @@ def maintain(
         return
     if tick_min_ms > tick_max_ms:
         raise click.UsageError("--tick-min-ms is above --tick-max-ms")
-    target = resolve(dsn)
+    target = for_writing(resolve(dsn))
     connect(target).close()  # fails at once, and says where, when there is nobody to connect to
     if once:
         _maintain_once(target, as_json)

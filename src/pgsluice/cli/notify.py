@@ -7,7 +7,7 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.cli.options import dsn_option
 from pgsluice.cli.signals import stop_on_signals
-from pgsluice.connection import connect, resolve
+from pgsluice.connection import connect, for_writing, resolve
 from pgsluice.worker import Notifier
 
 
@@ -33,7 +33,7 @@ def notify(poll_interval_ms: int, heartbeat_s: float, dsn: str | None) -> None:
     Runs until it is interrupted. Run it twice: one leads, the other takes over when that one stops.
     Who listens while none runs polls.
     """
-    target = resolve(dsn)
+    target = for_writing(resolve(dsn))
     connect(target).close()  # fails at once, and says where, when there is nobody to connect to
     with (
         stop_on_signals() as stop,

@@ -163,7 +163,7 @@ def run(app_name: str, dsn: str | None, no_maintenance: bool, **options: Any) ->
           dead letters
       2   the command line cannot be understood
       3   it cannot start, and waiting would not help: no such module, no
-          schema, a standby, missing rights; one line says what to do
+          schema, missing rights; one line says what to do
       75  handlers hang that cannot be ended: start it again
           (a supervisor does)
     """

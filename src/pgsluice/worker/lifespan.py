@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from pgsluice.connection import Target, resolve
+from pgsluice.connection import Target, for_writing, resolve
 from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError
 from pgsluice.worker import start_checks
 from pgsluice.worker.beginning import begin
@@ -50,7 +50,7 @@ class BackgroundWorker:
             None if queues is None else list(queues),
         )
         self._options = options or WorkerOptions()
-        self._target = resolve(app.dsn)
+        self._target = for_writing(resolve(app.dsn))
         self._connection_options = start_checks.UNKNOWN
         self._worker = self._make()
         self._is_stopping = False

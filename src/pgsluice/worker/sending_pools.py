@@ -14,7 +14,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._sync.runner import Runner
-from pgsluice.connection import Target, connect, resolve
+from pgsluice.connection import Target, connect, for_writing, resolve
 from pgsluice.errors import ArgumentError
 from pgsluice.settings import Settings, variable
 
@@ -129,7 +129,7 @@ class SendingPools:
 
     def _reached(self) -> Target:
         # A pool that cannot connect says so after its timeout, and not why.
-        target = resolve(self._told())
+        target = for_writing(resolve(self._told()))
         connect(target).close()
         return target
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
-from psycopg import conninfo
 
-from pgsluice.connection import Target, resolve
+from pgsluice.connection import Target, for_writing, resolve
 from pgsluice.errors import SluiceError
 from pgsluice.worker.beginning import begin
 from pgsluice.worker.health import Health, HealthEndpoint, HealthFile
@@ -236,13 +235,7 @@ def target_of(app: App, dsn: str | None) -> Target:
     target = resolve(app.dsn if dsn is None else dsn)
     if dsn is None and app.dsn is not None:
         target = replace(target, source=f"App(dsn=…) of {app.name}")
-    given = conninfo.conninfo_to_dict(target.conninfo)
-    if "," in str(given.get("host") or given.get("hostaddr") or "") and (
-        "target_session_attrs" not in given
-    ):
-        wanted = conninfo.make_conninfo(target.conninfo, target_session_attrs="read-write")
-        return replace(target, conninfo=wanted)
-    return target
+    return for_writing(target)
 
 
 def _for_child(settings: Settings) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from pgsluice.errors import (
     ConfigurationError,
     ConnectionFailedError,
     PrivilegeError,
+    ReadOnlyError,
     RetryableError,
     SluiceError,
 )
@@ -137,6 +138,8 @@ def _each(
 def _checked(name: str, detail: str, check: Callable[[], None]) -> Finding:
     try:
         check()
+    except ReadOnlyError as error:  # to be shown among the others
+        return Finding(name, str(error), error)
     except (ConnectionFailedError, RetryableError):
         raise
     except SluiceError as error:
@@ -146,7 +149,7 @@ def _checked(name: str, detail: str, check: Callable[[], None]) -> Finding:
 
 def _require_writable(server: Server) -> None:
     if server.is_standby:
-        raise ConfigurationError(
+        raise ReadOnlyError(
             "the server is a standby, which takes no writes; connect to the primary, or name all servers in the DSN "
             "and add target_session_attrs=read-write"
         )

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from psycopg_pool import AsyncConnectionPool
 
-from pgsluice.connection import resolve
+from pgsluice.connection import for_writing, resolve
 from pgsluice.errors import ArgumentError
 from pgsluice.settings import Settings
 from pgsluice.worker.failure_log import FailureLog
@@ -318,7 +318,7 @@ class Worker:
             conninfo = ""
         if conninfo is None:
             # It may start the embedded server.
-            conninfo = (await asyncio.to_thread(resolve, self._app.dsn)).conninfo
+            conninfo = for_writing(await asyncio.to_thread(resolve, self._app.dsn)).conninfo
         options.setdefault("application_name", f"pgsluice {self._app.name}")
         connections = Connections(
             conninfo,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 
+import support_standby
 from pgsluice.embedded import EmbeddedServer, account, binaries
 from support import value, wait_until
 from support_clock import Clock, shifted_programs
@@ -82,34 +83,12 @@ class Clusters:
     def add_standby(self) -> EmbeddedServer:
         """Start a standby; from here on commits wait for it."""
         standby = self._new(self.server.version)
-        _own(standby.data, self.server.data)
-        run_as_owner(
-            self.server,
-            "pg_basebackup",
-            *("--dbname", self.server.url(), "--pgdata", str(standby.data)),
-            *("--write-recovery-conf", "--checkpoint=fast", "--wal-method=stream", "--no-sync"),
-        )
-        standby.start()
-        with psycopg.connect(self.server.url(), autocommit=True) as session:
-            session.execute("alter system set synchronous_standby_names = '*'")
-            session.execute("select pg_reload_conf()")
-            wait_until(
-                lambda: (
-                    value(
-                        session,
-                        "select count(*) from pg_stat_replication where sync_state = 'sync'",
-                    )
-                    == 1
-                ),
-                "the standby to be synchronous",
-            )
+        support_standby.follow(self.server, standby)
         return standby
 
     def promote(self, standby: EmbeddedServer) -> None:
         """End the primary and promote the standby."""
-        self.server.stop("immediate")
-        with psycopg.connect(standby.url(), autocommit=True) as session:
-            assert value(session, "select pg_promote()") is True
+        support_standby.promote(self.server, standby)
         self.server = standby
 
     def dump(self) -> Path:

@@ -21,7 +21,7 @@ from pgsluice.worker.answer import Done
 from pgsluice.worker.handler import HandlerSpec
 from pgsluice.worker.runtime.connections import Connections
 from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
-from pgsluice.worker.runtime.lost_sessions import is_of_session
+from pgsluice.worker.runtime.lost_sessions import was_lost
 from pgsluice.worker.runtime.source import Source
 
 
@@ -149,7 +149,7 @@ class BaseContext:
         """Return the end of a block that notes a lost session; it runs before the pool gets the connection back."""
 
         def note(_kind: Any, error: BaseException | None, _trace: Any) -> bool:
-            if connection.broken and is_of_session(error):
+            if was_lost(connection, error):
                 self.is_session_lost = True
             return False
 

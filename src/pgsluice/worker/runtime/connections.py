@@ -24,6 +24,8 @@ from pgsluice.client.calls import upkeep
 from pgsluice.errors import SluiceError, translate
 from pgsluice.worker.forks import close_in_forks
 from pgsluice.worker.link import Link, is_lent
+from pgsluice.worker.runtime.lost_sessions import OUT_OF_TIME
+from pgsluice.worker.runtime.pools import Noting, Pool, SyncNoting, SyncPool
 
 # The engine rather hears soon that there is no connection, and asks again: the pool's own attempts are twice as far
 # apart each time, and a server that is back would wait for the next.
@@ -86,7 +88,7 @@ class _Own:
         close_in_forks(self)  # type: ignore[arg-type]  # it is mixed into connections
 
 
-class EngineConnection(_Own, AsyncConnection[Any]):
+class EngineConnection(_Own, Noting):
     """A connection that is given up when the server does not answer.
 
     Attributes:
@@ -118,11 +120,13 @@ class _Lent(_Own):
         has_session: False if a pooler gives it a session of the server for each transaction. What is set there
             belongs to other clients as well, so nothing is reset.
         has_been_idle: True if it was outside of a transaction after an exchange with the server.
+        is_out_of_time: True if the server ended the session for the time of a transaction.
     """
 
     good_s = 0.0
     has_session = True
     has_been_idle = False
+    is_out_of_time = False
     _settings: tuple[Any, ...] | None = None
     _at_start: dict[str, str]
 
@@ -178,13 +182,16 @@ def has_ended(connection: object) -> bool:
     return isinstance(connection, _Lent) and connection.has_been_idle
 
 
-class HandlerConnection(_Lent, AsyncConnection[Any]):
+class HandlerConnection(_Lent, Noting):
     """A connection for `async def` handlers."""
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
         """As psycopg waits."""
         try:
             return await super().wait(*args, **kwargs)
+        except OUT_OF_TIME:
+            self.is_out_of_time = True
+            raise
         finally:
             if self.pgconn.transaction_status == TransactionStatus.IDLE:
                 self.has_been_idle = True
@@ -222,7 +229,7 @@ class HandlerConnection(_Lent, AsyncConnection[Any]):
             watch.cancel()
 
 
-class ThreadConnection(_Lent, Connection[Any]):
+class ThreadConnection(_Lent, SyncNoting):
     """A connection for handlers in threads.
 
     Attributes:
@@ -238,6 +245,9 @@ class ThreadConnection(_Lent, Connection[Any]):
             gen = _end_at(gen, self._until_s)
         try:
             return super().wait(gen, *args, **kwargs)
+        except OUT_OF_TIME:
+            self.is_out_of_time = True
+            raise
         finally:
             if self.pgconn.transaction_status == TransactionStatus.IDLE:
                 self.has_been_idle = True
@@ -336,7 +346,7 @@ class Connections:
         self._conninfo = conninfo
         self._options = {"connect_timeout": _CONNECT_S, **(options or {})}
         self._threads_size = handlers_size if threads_size is None else threads_size
-        self.engine = AsyncConnectionPool[EngineConnection](
+        self.engine = Pool[EngineConnection](
             conninfo,
             connection_class=EngineConnection,
             configure=self._configure_engine,
@@ -345,10 +355,9 @@ class Connections:
             kwargs={**self._options, "autocommit": True},
             timeout=_ENGINE_WAIT_S,
             reconnect_timeout=_RECONNECT_S,
-            open=False,
             name="engine",
         )
-        self.consumers = AsyncConnectionPool[HandlerConnection](
+        self.consumers = Pool[HandlerConnection](
             conninfo,
             connection_class=HandlerConnection,
             configure=self._configure,
@@ -359,12 +368,11 @@ class Connections:
             timeout=_ENGINE_WAIT_S,
             reconnect_timeout=_RECONNECT_S,
             max_idle=_IDLE_S,
-            open=False,
             reset=HandlerConnection.reset,
             name="consumers",
         )
         self._is_own = handlers is None
-        self._handlers = handlers or AsyncConnectionPool[HandlerConnection](
+        self._handlers: AsyncConnectionPool[Any] = handlers or Pool[HandlerConnection](
             conninfo,
             connection_class=HandlerConnection,
             configure=self._configure,
@@ -374,10 +382,9 @@ class Connections:
             kwargs=self._options,
             reconnect_timeout=_RECONNECT_S,
             max_idle=_IDLE_S,
-            open=False,
             name="handlers",
         )
-        self._sync: ConnectionPool[ThreadConnection] | None = None
+        self._sync: SyncPool[ThreadConnection] | None = None
         self._lock = threading.Lock()
         self._draining: asyncio.Task[None] | None = None
         self._is_pooled = self._is_lent = False
@@ -469,10 +476,10 @@ class Connections:
             finally:
                 connection.reset()
 
-    def _threads(self) -> ConnectionPool[ThreadConnection]:
+    def _threads(self) -> SyncPool[ThreadConnection]:
         with self._lock:
             if self._sync is None:
-                self._sync = ConnectionPool[ThreadConnection](
+                self._sync = SyncPool[ThreadConnection](
                     self._conninfo,
                     connection_class=ThreadConnection,
                     check=ThreadConnection.check,
@@ -482,7 +489,6 @@ class Connections:
                     kwargs=self._options,
                     reconnect_timeout=_RECONNECT_S,
                     max_idle=_IDLE_S,
-                    open=True,
                     name="threads",
                 )
             return self._sync

@@ -22,7 +22,7 @@ task of its own, with the messages handed from one to the next:
   before it is settled what became of the one before.
 - *Running* is a task for each call (`Executor.handle`). It ends with one of the four answers, whatever happens.
 - *Settle* says them to the source, as many at once as have gathered while the last call was under way (`Settler`).
-- *Heartbeat* extends the leases of all of these when a third is over. What is lost, also as no server answered until its
+- *Heartbeat* extends the leases of all of these when a third is over. What is lost, also as no server answers to its
   end, is dropped: what waits is forgotten, an `async def` is cancelled, a process is killed, a thread is told.
 
 No step waits for the server without the others going on, and every failure of a call is waited out (`Patience`).

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
-import psycopg
+from psycopg import AsyncConnection, Connection, OperationalError
+from psycopg.errors import (
+    DiskFull,
+    IdleInTransactionSessionTimeout,
+    ReadOnlySqlTransaction,
+    TransactionTimeout,
+)
 
 from pgsluice.errors import ConnectionFailedError
 from pgsluice.worker.answer import Release
@@ -16,17 +24,43 @@ from pgsluice.worker.runtime.ending import Ending
 UNCOUNTED_MAX = 20
 _DELAY_MAX_S = 60.0
 _REMEMBERED_MAX = 10_000
+OUT_OF_TIME = (IdleInTransactionSessionTimeout, TransactionTimeout)
 
 
-def is_of_session(error: BaseException | None) -> bool:
-    """Return whether a connection failed, or could not be had, in this error or one that it was raised for."""
+def was_lost(
+    connection: Connection[Any] | AsyncConnection[Any], error: BaseException | None
+) -> bool:
+    """Return whether a transaction failed for its session or its server, and not for what it did.
+
+    The server's limits on the time of a transaction end the session too. These count: a handler that always takes
+    longer would be repeated.
+    """
+    causes = list(_causes(error))
+    if getattr(connection, "is_out_of_time", False) or any(
+        isinstance(each, OUT_OF_TIME) for each in causes
+    ):
+        return False
+    if any(isinstance(each, DiskFull) for each in causes):
+        return True
+    if is_read_only(error):
+        return connection.info.parameter_status("in_hot_standby") == "on"
+    return connection.broken and any(
+        isinstance(each, OperationalError | ConnectionFailedError) for each in causes
+    )
+
+
+def is_read_only(error: BaseException | None) -> bool:
+    """Return whether a server refused to write, in this error or one that it was raised for."""
+    return any(isinstance(each, ReadOnlySqlTransaction) for each in _causes(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, and those that it was raised for."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, psycopg.OperationalError | ConnectionFailedError):
-            return True
+        yield error
         seen.add(id(error))
         error = error.__cause__ or error.__context__
-    return False
 
 
 class LostSessions:

@@ -1,0 +1,79 @@
+"""Workers that get no connection at their start as a limit of the server is reached."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from faults.workers import QUEUES, Workers
+from pgsluice import WorkQueue, schema
+from pgsluice.embedded import EmbeddedServer
+from support import value
+
+EACH = 5
+
+
+@pytest.fixture
+def member(connection):
+    """A role that may run workers, and is no superuser."""
+    name = f"member_of_{value(connection, 'select current_database()::text')}"
+    connection.execute(f"create role {name} login in role sluice_admin")
+    connection.execute(f"grant all on effect to {name}")
+    yield name
+    connection.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity where usename = %s", [name]
+    )
+    connection.execute(f"drop owned by {name}")
+    connection.execute(f"drop role {name}")
+
+
+@pytest.mark.parametrize("limited", ["role", "database"])
+def test_a_worker_that_gets_no_connection_names_the_limit_and_starts_when_there_is_room(
+    connection, queue, workers, database_18, member, limited
+):
+    name = member if limited == "role" else database_18.name
+    url = psycopg.conninfo.make_conninfo(database_18.url, user=member)
+    queue.send_batch("threads", [{"n": n} for n in range(EACH)])
+    connection.execute(f"alter {limited} {name} connection limit 0")
+    some = workers("threads", "--no-maintenance", url=url)
+    process = some.start()
+
+    said = f'too many connections for {limited} "{name}"'
+    some.wait_until(lambda: some.log().count(said) >= 2, "the line")
+    assert process.poll() is None
+    connection.execute(f"alter {limited} {name} connection limit -1")
+    some.wait_until(lambda: len(some.lines("done")) == EACH, "all to be done")
+
+    lines = [line for line in some.log().splitlines() if said in line]
+    assert all("WARNING pgsluice.worker.process: cannot connect" in line for line in lines)
+
+
+@pytest.mark.long
+def test_a_worker_that_finds_the_server_full_names_it_and_starts_when_there_is_room(
+    servers_folder, tmp_path
+):
+    folder = Path(tempfile.mkdtemp(dir=servers_folder))
+    folder.chmod(0o755)
+    server = EmbeddedServer(folder / "full", options={"fsync": "off", "max_connections": "10"})
+    server.start()
+    try:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            schema.install(connection)
+            connection.execute("create table effect (n bigint, attempt integer)")
+            for name in QUEUES:
+                WorkQueue(connection).create(name)
+            WorkQueue(connection).send_batch("threads", [{"n": n} for n in range(EACH)])
+            others = [psycopg.connect(server.url()) for _ in range(9)]
+            with Workers(server.url(), tmp_path, queues="threads") as some:
+                process = some.start()
+                some.wait_until(lambda: some.log().count("too many clients already") > 3, "lines")
+                assert process.poll() is None
+                for other in others:
+                    other.close()
+                some.wait_until(lambda: len(some.lines("done")) == EACH, "all to be done")
+            assert value(connection, "select count(*) from effect") == EACH
+    finally:
+        server.stop("immediate")
