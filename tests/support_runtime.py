@@ -16,6 +16,7 @@ from pgsluice.errors import ConnectionFailedError
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import Execution, HandlerSpec, Mode, QueueRoute
 from pgsluice.worker.runtime.delivery import Delivery, Settled
+from pgsluice.worker.runtime.lock_waits import LockWaits
 from pgsluice.worker.runtime.sources import Feed
 from pgsluice.worker.worker import Worker, WorkerOptions
 
@@ -48,6 +49,7 @@ class MemorySource:
         self.calls: list[tuple[str, int]] = []
         self.trouble: Callable[[str], Any] = lambda _call: None
         self.arrived = asyncio.Event()
+        self.lock_waits = LockWaits(2)
         self.late: list[int] = []  # begun when their lease was over
         self.send(*payloads)
 

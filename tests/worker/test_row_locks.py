@@ -13,7 +13,7 @@ from pgsluice.worker import App, Done, Retry, SyncContext
 from pgsluice.worker.handler import GroupRoute
 from pgsluice.worker.runtime.delivery import Settlement
 from pgsluice.worker.runtime.sources import make_source
-from pgsluice.worker.worker import Worker
+from pgsluice.worker.worker import Worker, WorkerOptions
 from support import rows, value
 from support_runtime import running, until
 from support_sources import pool_of, spec
@@ -40,7 +40,10 @@ def archived(observer, queue_name):
     return [row[0] for row in rows(observer, f"select msg_id from pgmq.a_{queue_name} order by 1")]
 
 
-async def test_a_locked_row_delays_only_its_own_message(app, observer, outsider, queue_name):
+@pytest.mark.parametrize("max_connections", [30, 3], ids=["usual", "one engine connection"])
+async def test_a_locked_row_delays_only_its_own_message(
+    app, observer, outsider, queue_name, max_connections
+):
     starts, going = Counter(), asyncio.Event()
 
     @app.handler(queue_name, name="tested", lease_s=LEASE_S, concurrency=4)
@@ -49,7 +52,7 @@ async def test_a_locked_row_delays_only_its_own_message(app, observer, outsider,
         await going.wait()
 
     WorkQueue(observer).send_batch(queue_name, [1, 2, 3, 4])
-    worker = Worker(app)
+    worker = Worker(app, options=WorkerOptions(max_connections=max_connections))
     async with running(worker):
         await until(lambda: len(starts) == 4, "all handlers to run")
         outsider.execute(f"select from pgmq.q_{queue_name} where msg_id = 1 for update")

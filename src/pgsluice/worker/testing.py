@@ -25,6 +25,7 @@ from pgsluice.worker.runtime.connections import Connections
 from pgsluice.worker.runtime.delivery import Counts, Delivery, Failure, Settled, Settlement
 from pgsluice.worker.runtime.ending import Ending
 from pgsluice.worker.runtime.executor import Executor
+from pgsluice.worker.runtime.lock_waits import LockWaits
 from pgsluice.worker.runtime.source import Source
 from pgsluice.worker.sendable import Handler
 from pgsluice.worker.worker import Worker
@@ -312,6 +313,7 @@ class _NoSource:
 
     def __init__(self, *, lost: bool = False) -> None:
         self._lost = lost
+        self.lock_waits = LockWaits(1)
 
     async def extend(
         self, deliveries: Sequence[Delivery], _lease_s: float, **_options: Any

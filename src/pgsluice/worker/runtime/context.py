@@ -368,7 +368,8 @@ class SyncContext(BaseContext):
 
     async def _extend(self, source: Source) -> None:
         with contextlib.suppress(Exception):  # the next heartbeat tells
-            await source.extend([self._delivery], self._spec.lease_s, wait_s=_HEARTBEAT_S)
+            async with source.lock_waits.turn(_HEARTBEAT_S) as wait_s:
+                await source.extend([self._delivery], self._spec.lease_s, wait_s=wait_s)
 
 
 def _require_committable(connection: AsyncConnection[Any] | Connection[Any]) -> None:

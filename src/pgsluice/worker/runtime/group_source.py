@@ -29,6 +29,7 @@ from pgsluice.worker.handler import GroupRoute, HandlerSpec
 from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.retry import Backoff, Retry
 from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
+from pgsluice.worker.runtime.lock_waits import LockWaits
 from pgsluice.worker.runtime.patience import PASSING
 from pgsluice.worker.runtime.polling import Polling
 from pgsluice.worker.runtime.routing import Routing, key_of
@@ -99,6 +100,7 @@ class GroupSource:
         route: GroupRoute,
         specs: Sequence[HandlerSpec],
         listener: AsyncListener | None,
+        lock_waits: LockWaits,
     ) -> None:
         """Prepare it; nothing is looked up yet.
 
@@ -107,10 +109,12 @@ class GroupSource:
             route: Which group of which log.
             specs: Its handlers.
             listener: Tells when to look; None: it polls.
+            lock_waits: Turns of all sources of the pool.
 
         Raises:
             ConfigurationError: Two handlers are for the same events.
         """
+        self.lock_waits = lock_waits
         self.passed_over = 0
         self._specs = specs
         self._routing = Routing(specs)
@@ -238,8 +242,7 @@ class GroupSource:
         """As in `Source`. A claim is renewed as a whole, and locked as a whole."""
         lost = []
         claim_ids = sorted({delivery.fence for delivery in deliveries})
-        if wait_s is None:
-            wait_s = min(_WAIT_S, lease_s / 6) / max(1, len(claim_ids))
+        wait_s = wait_s or min(_WAIT_S, lease_s / 6) / max(1, len(claim_ids))
         for claim_id in claim_ids:
             claim = self._claims.get(claim_id)
             try:

@@ -82,9 +82,8 @@ class Heartbeat:
     async def _wait_for(self, delivery: Delivery) -> None:
         """Extend the lease of one message when the transaction that has locked it ends."""
         try:
-            lost = await self._source.extend(
-                [delivery], self._lease_s, wait_s=min(self._lease_s, _LOCK_S)
-            )
+            async with self._source.lock_waits.turn(min(self._lease_s, _LOCK_S)) as wait_s:
+                lost = await self._source.extend([delivery], self._lease_s, wait_s=wait_s)
         except Exception as error:  # noqa: BLE001 - as below
             self._patience.failed("extend claims", error)
             return

@@ -24,6 +24,7 @@ from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.retry import Retry
 from pgsluice.worker.runtime.declared_limits import declare_limits
 from pgsluice.worker.runtime.delivery import Delivery, Failure, Settled, Settlement
+from pgsluice.worker.runtime.lock_waits import LockWaits
 from pgsluice.worker.runtime.patience import PASSING
 from pgsluice.worker.runtime.polling import Polling
 from pgsluice.worker.runtime.row_locks import RowLocks
@@ -45,6 +46,7 @@ class QueueSource:
         spec: HandlerSpec,
         listener: AsyncListener | None,
         worker_id: str,
+        lock_waits: LockWaits,
     ) -> None:
         """Prepare it; nothing is looked up yet.
 
@@ -54,7 +56,9 @@ class QueueSource:
             spec: The handler, for its retry policy and for what becomes of a message that is done.
             listener: Tells when to look; None: it polls.
             worker_id: Who claims, for people.
+            lock_waits: Turns of all sources of the pool.
         """
+        self.lock_waits = lock_waits
         self._runner = AsyncRunner(pool)
         self._queue_name = route.queue_name
         self._locks = RowLocks(route.queue_name)

@@ -124,7 +124,8 @@ class Settler:
             await self._has_locked.wait()
             settlement = self._locked[0]
             try:
-                (settled,) = await self._source.settle([settlement], wait_s=_LOCK_S)
+                async with self._source.lock_waits.turn(_LOCK_S) as wait_s:
+                    (settled,) = await self._source.settle([settlement], wait_s=wait_s)
             except Exception as error:  # noqa: BLE001 - among the others it is found whether it can be settled
                 await asyncio.sleep(self._patience.failed("settle a locked message", error))
                 self._waiting.append(self._locked.popleft())

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pgsluice.client.calls import Call
 from pgsluice.worker.runtime.delivery import Delivery, Settled, Settlement
+from pgsluice.worker.runtime.lock_waits import LockWaits
 
 
 class Source(Protocol):
@@ -19,6 +20,11 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """For people: `queue mail`, `group mailers of log orders`."""
+        ...
+
+    @property
+    def lock_waits(self) -> LockWaits:
+        """Turns for calls with `wait_s`."""
         ...
 
     async def prepare(self) -> None:

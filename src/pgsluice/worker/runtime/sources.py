@@ -12,6 +12,7 @@ from pgsluice.worker.handler import GroupRoute, HandlerSpec, QueueRoute
 from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.runtime.delivery import Delivery
 from pgsluice.worker.runtime.group_source import GroupSource
+from pgsluice.worker.runtime.lock_waits import LockWaits
 from pgsluice.worker.runtime.queue_source import QueueSource
 from pgsluice.worker.runtime.source import Source
 
@@ -48,16 +49,17 @@ def make_feeds(
     Raises:
         ConfigurationError: Two handlers of a group are for the same events.
     """
+    lock_waits = LockWaits(pool.max_size)
     feeds: list[Feed] = []
     groups: dict[GroupRoute, list[HandlerSpec]] = {}
     for spec in specs:
         if isinstance(spec.route, QueueRoute):
-            queue = QueueSource(pool, spec.route, spec, listener, worker_id)
+            queue = QueueSource(pool, spec.route, spec, listener, worker_id, lock_waits)
             feeds.append(Feed(queue, (spec,), lambda _delivery, spec=spec: spec))  # type: ignore[misc]
         elif isinstance(spec.route, GroupRoute):
             groups.setdefault(replace(spec.route, event_types=()), []).append(spec)
     for route, of_group in groups.items():
-        group = GroupSource(pool, route, of_group, listener)
+        group = GroupSource(pool, route, of_group, listener, lock_waits)
         feeds.append(Feed(group, tuple(of_group), group.spec_of))
     return feeds
 
