@@ -213,12 +213,15 @@ class Checker:
         self._judge_waiting(kind, msg_id, starts, last)
 
     def _judge_unstarted(self, kind: Kind, outcome: Settled) -> None:
-        is_slow_process = kind.execution == "process" and outcome.error_type == "timeout"
-        if outcome.result != "released" and not is_slow_process:
+        # Its process, or its connection and the lock of its row, were not there in time.
+        is_slow = outcome.error_type == "timeout" and (
+            kind.execution == "process" or kind.is_transaction
+        )
+        if outcome.result != "released" and not is_slow:
             self._say(
                 "phantom", kind.name, outcome.msg_id, "a claim that was not started is settled"
             )
-        if is_slow_process:  # its process did not start in time
+        if is_slow:
             self._note(kind, outcome, outcome.attempts or 0, TIMED_OUT)
 
     def _judge_start(
@@ -232,9 +235,12 @@ class Checker:
             if start.began_at + _CLOCKS < ended:
                 self._say("overlap", *key, f"start {start.ordinal} began before the last one ended")
         allowed = [self._expected(kind, start)]
-        if max(outcome.at, start.ended_at or outcome.at) - start.began_at >= _SLOW:
+        took = max(outcome.at, start.ended_at or outcome.at) - start.began_at
+        # The time of a commit is not known: the settlement has that of its transaction's statement.
+        is_late_commit = outcome.result == "done" and self._is_logged_timeout(start)
+        if took >= _SLOW or is_late_commit:
             allowed += [replace(TIMED_OUT, result="done", is_failed_after=True), TIMED_OUT]
-            if outcome.result == "done" and self._is_logged_timeout(start):
+            if is_late_commit:
                 del allowed[0]
             elif outcome.result == "done" and kind.is_batch:
                 self._may_be_logged[kind.name] += 1
