@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -479,13 +480,14 @@ def test_handlers_of_a_group_share_a_source_and_what_none_is_for_is_passed_over(
 
 
 def test_two_handlers_of_a_group_for_the_same_events_are_refused(log_name):
+    pool = SimpleNamespace(max_size=1)
     route = GroupRoute(log_name, "mailers", ("t",))
     for other in (route, GroupRoute(log_name, "mailers", ("u", "t"))):
         with pytest.raises(ConfigurationError, match="both for events of type 't'"):
-            make_feeds([spec(route, "one"), spec(other, "two")], None, None, "tester")
+            make_feeds([spec(route, "one"), spec(other, "two")], pool, None, "tester")
     rest = GroupRoute(log_name, "mailers")
     with pytest.raises(ConfigurationError, match="both for all events"):
-        make_feeds([spec(rest, "one"), spec(rest, "two")], None, None, "tester")
+        make_feeds([spec(rest, "one"), spec(rest, "two")], pool, None, "tester")
 
 
 def test_a_group_that_allows_fewer_attempts_than_its_handler_is_logged_with_both_numbers(
