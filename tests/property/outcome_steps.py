@@ -127,6 +127,7 @@ class End:
     is_for_all: bool = True
 
 
+OF_ANOTHER = "an error of another connection"
 SUCCESSES = {
     "nothing": End(lambda: None, done(), is_raisable=False),
     "a value": End(lambda: 42, done(), is_raisable=False),
@@ -170,7 +171,7 @@ OTHERS = {
     ),
     "a TimeoutError": End(lambda: TimeoutError("upstream"), failed("TimeoutError", "upstream")),
     "a LeaseLostError": End(lambda: LeaseLostError("of another"), failed("LeaseLostError", "of another")),
-    "an error of another connection": End(
+    OF_ANOTHER: End(
         lambda: psycopg.OperationalError("of another"), failed("OperationalError", "of another")
     ),
     "an error without text": End(
@@ -267,6 +268,13 @@ def expected_of(kind: Kind, step: Step) -> Expected:
         return LOST
     is_done = nominal.result == "done"
     if step.trouble in BREAKAGES:
+        is_raised_around = step.is_raised and (kind.is_transaction or step.where == "within")
+        if (
+            step.trouble == "swallows the loss of its session"
+            and is_raised_around
+            and step.end == OF_ANOTHER
+        ):
+            return LOST  # whose error it is cannot be told, and the session was lost
         # What is raised within the block ends it before anything is to be committed. The end of a block within that of the
         # mode finds no lost connection.
         is_unseen = kind.is_transaction and step.trouble in UNSEEN

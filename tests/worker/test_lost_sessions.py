@@ -170,6 +170,29 @@ async def test_an_error_of_another_connection_of_the_handler_counts(
     assert left(observer, queue_name) == (0, 0, 1)
 
 
+async def test_an_error_of_another_connection_does_not_count_if_the_session_was_lost_too(
+    app, worker_url, observer, queue_name
+):
+    attempts = []
+
+    @app.handler(queue_name, name="tested", retry=ONCE)
+    def handle(_payload, context: SyncContext):
+        attempts.append(context.attempt)
+        with context.transaction() as connection, psycopg.connect(worker_url) as other:
+            if len(attempts) == 1:
+                with contextlib.suppress(psycopg.OperationalError):
+                    connection.execute(TERMINATE)
+                other.execute(TERMINATE)
+
+    WorkQueue(observer).send(queue_name, 1)
+
+    async with running(app):
+        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave")
+
+    assert attempts == [1, 1]
+    assert left(observer, queue_name) == (0, 1, 0)
+
+
 @pytest.mark.parametrize("is_group", [True, False], ids=["group", "consumer"])
 async def test_an_event_whose_session_was_terminated_does_not_count(
     app, observer, queue_name, is_group
