@@ -19,14 +19,21 @@ QUEUES = ("threads", "loop", "processes", "hungry", "held", "plain")
 
 
 class Workers:
-    """Some `pgsluice worker run faults.app:app`, and their history."""
+    """Some `pgsluice worker run faults.app:app`, or of another app, and their history."""
 
     def __init__(
-        self, url: str, folder: Path, *, queues: str, options: tuple[str, ...] = ()
+        self,
+        url: str,
+        folder: Path,
+        *,
+        queues: str,
+        options: tuple[str, ...] = (),
+        app: str = "faults.app:app",
     ) -> None:
         self._url = url
         self._folder = folder
         self._history = folder / "history"
+        self._app = app
         self._arguments = ("--queues", queues, *options)
         self.processes: list[subprocess.Popen[bytes]] = []
 
@@ -51,7 +58,7 @@ class Workers:
             process = subprocess.Popen(
                 [
                     *(sys.executable, "-c", "from pgsluice.cli.main import main; main()"),
-                    *("worker", "run", "faults.app:app", *self._arguments),
+                    *("worker", "run", self._app, *self._arguments),
                 ],
                 env=environ
                 | {
