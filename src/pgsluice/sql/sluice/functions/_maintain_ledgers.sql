@@ -70,9 +70,7 @@ begin
         return;
     end if;
     if not pgq._lock_tables(v_tables, 'access exclusive', case when v_bytes < 2 * v_bytes_max then 0 else v_wait_ms_max end) then
-        -- Whoever it was may be gone by now.
-        reason := coalesce(pgq._locked_by(v_tables::oid[]), 'locked');
-        return;
+        raise lock_not_available;
     end if;
     perform from sluice.ledger as l where l.number = v_ledger.number;
     if not found then
@@ -182,10 +180,9 @@ begin
     return;
 exception
     when lock_not_available then
-        action := 'kept';
+        -- The session that holds the lock may have ended by now.
         reason := coalesce(pgq._locked_by(v_tables::oid[]), 'locked');
     when object_in_use then
-        action := 'kept';
         reason := 'this session reads it';
 end;
 $$;
