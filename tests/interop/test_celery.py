@@ -66,7 +66,13 @@ def app(url, worker_folder) -> Iterator[Celery]:
     app = make_app(url)
     with worker_of(url, worker_folder, f"--hostname={NODE}"):
         yield app
-        app.close()
+        close(app)
+
+
+def close(app: Celery) -> None:
+    """Close its connections too: `Celery.close` leaves those of its pool open, with the threads that listen."""
+    app.pool.force_close_all()
+    app.close()
 
 
 @pytest.fixture
@@ -264,7 +270,7 @@ def test_a_warm_shutdown_lets_tasks_finish_and_gives_back_the_others(url, observ
         (tmp_path / "gate").touch()
 
         assert process.wait(WAIT_S) == 0
-    app.close()
+    close(app)
     assert sorted(counts(tmp_path)) == sorted(lines_of(tmp_path / "began"))
     left = rows(observer, "select count(*), bool_and(vt <= now()) from pgmq.q_warm")
     assert left == [(20 - len(counts(tmp_path)), True)]
@@ -286,7 +292,7 @@ def test_a_cold_shutdown_leaves_tasks_to_other_workers(url, tmp_path):
 
     with worker_of(url, tmp_path, "--queues=cold", "--hostname=cold2@here"):
         wait_until(lambda: len(counts(tmp_path)) == 4, "all to be done", WAIT_S)
-    app.close()
+    close(app)
 
 
 @pytest.mark.long
@@ -301,7 +307,7 @@ def test_without_late_acknowledgement_a_killed_worker_loses_what_it_runs(url, ob
         query = "select count(*) from pgmq.q_early"
         wait_until(lambda: value(observer, query) == 0, "the acknowledgement", WAIT_S)
         support_processes.kill(process)
-    app.close()
+    close(app)
 
 
 @pytest.mark.long
@@ -319,7 +325,7 @@ def test_two_workers_share_tasks_and_both_answer(url, tmp_path):
         for number in range(100):
             app.tasks["work"].delay(str(tmp_path), number)
         wait_until(lambda: len(counts(tmp_path)) == 100, "all to be done", WAIT_S)
-    app.close()
+    close(app)
     assert {*map(str, answers)} == {
         "{'one@here': {'ok': 'pong'}}",
         "{'two@here': {'ok': 'pong'}}",
@@ -338,7 +344,7 @@ def test_other_pools_run_tasks(url, tmp_path, pool):
             app.tasks["work"].delay(str(tmp_path), number)
         wait_until(lambda: len(counts(tmp_path)) == 20, "all to be done", WAIT_S)
         assert app.control.ping(destination=["pool@here"], timeout=WAIT_S)
-    app.close()
+    close(app)
 
 
 @pytest.mark.long
@@ -348,7 +354,7 @@ def test_a_worker_is_shut_down_by_remote_control(url, tmp_path):
         app.control.shutdown(destination=["end@here"])
 
         assert process.wait(WAIT_S) == 0
-    app.close()
+    close(app)
 
 
 @pytest.mark.long

@@ -6,11 +6,13 @@ from collections import Counter
 
 from pgsluice import App, WorkQueue
 from pgsluice.worker import Context
-from pgsluice.worker.worker import Worker
+from pgsluice.worker.worker import Worker, WorkerOptions
 from support import value
 from support_runtime import running, until
 
 URGENT, LATER = 1, 2
+# A claim ahead of the handlers could take all urgent messages that there are, and others with them.
+NOTHING_AHEAD = WorkerOptions(prefetch=0)
 
 
 class Stream:
@@ -47,7 +49,7 @@ async def test_messages_of_a_low_priority_get_their_weight_under_a_stream_of_urg
 ):
     stream = Stream(worker_url, observer, queue_name, [4, 1])
 
-    async with running(Worker(stream.app)):
+    async with running(Worker(stream.app, options=NOTHING_AHEAD)):
         await until(lambda: stream.handled[LATER] >= 20, "twenty of the low priority", 60)
         handled = stream.handled.copy()
         assert stream.urgent_left > 0
@@ -63,7 +65,7 @@ async def test_messages_of_weight_zero_wait_as_long_as_there_are_urgent_ones(
 ):
     stream = Stream(worker_url, observer, queue_name, [1, 0])
 
-    async with running(Worker(stream.app)):
+    async with running(Worker(stream.app, options=NOTHING_AHEAD)):
         await until(lambda: stream.handled[URGENT] >= 100, "a hundred urgent ones", 60)
         assert stream.handled[LATER] == 0
         stream.goes_on = False
