@@ -13,6 +13,11 @@ from support_history import Log, Operation
 
 SLOT = 1795661362.0
 DEADLOCK = {"error": "DeadlockDetected: deadlock detected", "code": "40P01", "at": []}
+IDLE = {
+    "error": "IdleInTransactionSessionTimeout: terminating connection",
+    "code": "25P03",
+    "at": [],
+}
 
 
 class Story:
@@ -120,6 +125,7 @@ SOUND = {
         .add("fault", "clock -10 s").send("t2", {"steps": [("b", "k", 2, "accept")]})
         .effect("steps", "b", n=2).effect("steps", "a", n=1),
     "a deadlock beside a clock step": Story().add("fault", "clock +10 s").add("unexpected", DEADLOCK, "info"),
+    "an idle session ended beside a clock step": Story().add("fault", "clock +10 s").add("unexpected", IDLE, "info"),
     "slots without a gap": Story().have(fired=[["beats", "1", SLOT, 1], ["beats", "2", SLOT + 1, 2]])
         .effect("beats/beat", "beat 1").effect("beats/beat", "beat 2"),
     "a gap where the clock stepped": Story().have(
@@ -195,6 +201,7 @@ BROKEN = {
     "unexpected": {
         "an error": Story().add("unexpected", {"error": "InternalError: tuple", "code": "XX000", "at": []}, "info"),
         "a deadlock": Story().add("unexpected", DEADLOCK, "info").add("fault", "clock +10 s"),
+        "an idle session ended": Story().add("unexpected", IDLE, "info").add("fault", "clock +10 s"),
     },
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from conftest import FAST, VERSIONS, Database
-from support import value
+from support import value, wait_until
 from support_clock import DAY_S, Clock, shifted_server
 
 
@@ -45,6 +45,26 @@ def test_timeouts_that_start_after_a_step_are_on_time(
                 session.execute("select pg_sleep(60)")
             assert time.monotonic() - begun < 30
             session.execute("reset statement_timeout")
+
+
+def test_a_step_forward_ends_a_transaction_that_is_idle_before_its_limit(
+    clock_database: Database, clock: Clock
+) -> None:
+    """PostgreSQL's own: the alarm of an earlier limit finds that the later one is over by the clock."""
+    with clock_database.connect() as observer, clock_database.connect() as session:
+        session.execute("set idle_in_transaction_session_timeout = '60 s'")
+        session.execute("set statement_timeout = '1 s'")
+        session.execute("begin")
+        pid = session.info.backend_pid
+        begun = time.monotonic()
+
+        clock.shift(3600)
+
+        query = "select count(*) from pg_stat_activity where pid = %s"
+        wait_until(lambda: value(observer, query, pid) == 0, "the session to be ended")
+        assert time.monotonic() - begun < 30
+        with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+            session.execute("select 1")
 
 
 def test_each_test_starts_with_a_right_clock(clock_database: Database, clock: Clock) -> None:

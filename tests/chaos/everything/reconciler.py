@@ -15,8 +15,8 @@ there are violations:
     pinned      a segment that is not the current one still has events, or consumers that need it
     waiting     something was left when the time for draining was over
     schema      `verify` finds a difference
-    unexpected  a session got an error that no fault of the run explains; a deadlock is explained by a clock step, which ends
-                the limit of a rotation's waits early or late
+    unexpected  a session got an error that no fault of the run explains; a deadlock and the limit of idle transactions are
+                explained by a clock step, as such limits then end early or late
 
 History, `asked`: `send` {txn, items: {target: [{item, key, n, rule}]}, undone: [item]}, `settle` {settlement, effects},
 `resolve` {txn, how}, `cut`: what is committed after its beginning may be lost with a server that is given up; `unexpected`
@@ -40,7 +40,8 @@ UNDERTAKER = f"{DEAD_LETTER_LOG}/undertaker"
 BURIED = "changes/buried"
 SHOWN = 5
 SET_BACK = "clock -"
-DEADLOCK = "40P01"
+# What a clock step causes: a limit of waits or of idle transactions that ends early. A deadlock, and an idle session ended.
+BY_CLOCK = ("40P01", "25P03")
 BESIDE_S = 5.0
 SET_BACK_S = 1.0  # between the step and its line in the history
 REASONS = {"reject": ("rejected",), "retry": ("too many attempts", "its lease ended")}
@@ -248,8 +249,8 @@ class Reconciler:
         errors: Counter[str] = Counter()
         places = {}
         for op in self._by_name["unexpected"]:
-            if op.asked["code"] == DEADLOCK and self._is_beside_clock_step(op):
-                self.figures["deadlocks beside a clock step"] += 1
+            if op.asked["code"] in BY_CLOCK and self._is_beside_clock_step(op):
+                self.figures["errors beside a clock step"] += 1
                 continue
             errors[op.asked["error"]] += 1
             places[op.asked["error"]] = op.asked["at"]
