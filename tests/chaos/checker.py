@@ -41,6 +41,7 @@ from typing import Any, NamedTuple
 
 from support_history import NEVER, Operation, operations
 
+# The lease ended; a crash undid the asynchronous claim.
 LEASE_LOST = ("SG002", "SG003")
 DEAD_OF_REJECT = "rejected"
 DEAD_OF_RETRY = "too many attempts"

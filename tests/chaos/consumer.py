@@ -18,14 +18,15 @@ from typing import NamedTuple
 
 import psycopg
 
+from chaos.checker import LEASE_LOST
 from chaos.sessions import MICROSECONDS, NOW, connect, is_gone
 from support_history import Log
 
 LOG, GROUP = "orders", "workers"
 # Each so many of a producer, from the so manieth on.
 ALWAYS_FAILS, ALWAYS_REJECTED = (97, 5), (101, 7)
-# The lease ended, or a crash undid the asynchronous claim; another session has been claiming for seconds, on a busy machine.
-LEASE_LOST, BUSY = ("SG002", "SG003"), "SG005"
+# Another session has been claiming for seconds, on a busy machine.
+BUSY = "SG005"
 CLAIM = f"""
     select c.claim_id, {MICROSECONDS.format("statement_timestamp()")}, {NOW},
         {MICROSECONDS.format("c.lease_until")}, c.ev_id, c.ev_data, c.attempt, c.deliveries

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
-from pathlib import Path
 
-import psycopg
 import pytest
 
 from chaos.running import Plan, Run
-from pgsluice import schema
-from pgsluice.embedded import EmbeddedServer
 from support import replace_in
+from support_crash import server_to_crash
 
 MESSAGES = int(os.environ.get("PGSLUICE_CHAOS_MESSAGES", "20000"))
 RATE_PER_S = 1000
@@ -29,15 +25,8 @@ def seed():
 
 @pytest.fixture
 def crashing_server(servers_folder):
-    """A server of the test's own; a crash of it alone loses nothing that the operating system has."""
-    folder = Path(tempfile.mkdtemp(dir=servers_folder))
-    folder.chmod(0o755)
-    server = EmbeddedServer(folder / "crashing", options={"fsync": "off"})
-    server.start()
-    with psycopg.connect(server.url()) as connection:
-        schema.install(connection)
-    yield server
-    server.stop("immediate")
+    with server_to_crash(servers_folder) as server:
+        yield server
 
 
 @pytest.mark.slow

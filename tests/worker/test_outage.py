@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
-from pgsluice import App, Scheduler, SyncContext, WorkQueue, schema
-from pgsluice.embedded import EmbeddedServer
+from pgsluice import App, Scheduler, SyncContext, WorkQueue
 from pgsluice.worker.testing import drain
 from support import rows, value, wait_until
+from support_crash import server_to_crash
 from support_listen import running
 from support_schedules import due_since, schedule
 
@@ -121,17 +119,12 @@ def test_two_schedulers_catch_up_over_a_change_of_the_clocks(
 
 @pytest.fixture
 def crashing_server(servers_folder):
-    folder = Path(tempfile.mkdtemp(dir=servers_folder))
-    folder.chmod(0o755)
-    server = EmbeddedServer(folder / "crashing", options={"fsync": "off"})
-    server.start()
-    with psycopg.connect(server.url()) as connection:
-        schema.install(connection)
-        connection.execute("create table effect (n bigint)")
-        WorkQueue(connection).create("orders")
-        connection.execute("select sluice.set_deduplication('orders', '1 hour')")
-    yield server
-    server.stop("immediate")
+    with server_to_crash(servers_folder) as server:
+        with psycopg.connect(server.url()) as connection:
+            connection.execute("create table effect (n bigint)")
+            WorkQueue(connection).create("orders")
+            connection.execute("select sluice.set_deduplication('orders', '1 hour')")
+        yield server
 
 
 def test_keys_hold_over_restarts_of_worker_and_server(crashing_server):

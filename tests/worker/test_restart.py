@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import threading
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -21,25 +19,18 @@ from pgsluice import (
     Ticker,
     Worker,
     WorkQueue,
-    schema,
 )
-from pgsluice.embedded import EmbeddedServer
 from support import value, wait_until
 from support_consume import Consuming
+from support_crash import server_to_crash
 
 
 @pytest.fixture(scope="module")
 def crashing_server(servers_folder):
-    folder = Path(tempfile.mkdtemp(dir=servers_folder))
-    folder.chmod(0o755)
-    # A crash of the server alone loses nothing that the operating system has; commits must reach that far.
-    server = EmbeddedServer(folder / "crashing", options={"fsync": "off"})
-    server.start()
-    with psycopg.connect(server.url()) as connection:
-        schema.install(connection)
-        connection.execute("create table effect (msg_id bigint)")
-    yield server
-    server.stop("immediate")
+    with server_to_crash(servers_folder) as server:
+        with psycopg.connect(server.url()) as connection:
+            connection.execute("create table effect (msg_id bigint)")
+        yield server
 
 
 @pytest.fixture
