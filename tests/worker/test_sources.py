@@ -258,6 +258,27 @@ def test_what_was_done_before_the_reply_was_lost_is_done(on_queue, observer, que
     )
 
 
+def test_what_was_claimed_again_before_the_reply_was_lost_is_done(on_queue, observer, queue_name):
+    WorkQueue(observer).send_batch(queue_name, list("abcd"))
+
+    async def work(source):
+        deliveries = await source.begin(await source.claim(4, 30))
+        said = settlements(deliveries, RetryAfter(0), Release(0), RetryAfter(0), Reject("bad"))
+        source._runner = LosesReplies(source._runner)
+        with pytest.raises(ConnectionFailedError):
+            await source.settle(said)
+        claimed = await source.begin(await source.claim(4, 30))
+        assert [each.payload for each in claimed] == ["a", "b", "c"]
+        assert results(await source.settle([Settlement(claimed[2], Done())])) == ["done"]
+        observer.execute("delete from sluice.dead_letter")
+        return [await source.settle(said), await source.settle(said[:3])]
+
+    again, once_more = on_queue(work)
+
+    assert results(again) == ["retry", "released", "retry", "dead"]
+    assert results(once_more) == ["lost"] * 3, "it was told: nobody asks again"
+
+
 def test_settling_is_part_of_the_transaction_it_runs_in(worker_url, on_queue, observer, queue_name):
     WorkQueue(observer).send_batch(queue_name, ["kept", "rolled back", "lost"])
 

@@ -69,8 +69,8 @@ class QueueSource:
         self._is_kept = spec.keep == "archive"
         self._worker_id = worker_id
         self._notes_first = spec.retry is not None and spec.retry.max_attempts == 1
-        # Settled as done in a call whose reply never came, and when their lease ends: until then nobody else can have
-        # taken them out of the queue.
+        # Settled in a call whose reply never came, and when their lease ends: until then nobody else can have claimed
+        # them or taken them out of the queue, unless that call was done.
         self._unsure: dict[tuple[int, int], float] = {}
         self._queue_policy: RetryPolicy | None = None
         self._policy_until_s = 0.0
@@ -242,7 +242,7 @@ class QueueSource:
     def _calls(self, settlements: Sequence[Settlement]) -> list[Call[_Results]]:
         """What says all this to the server: one call for all that are done, one for all that failed, and so on."""
         done: list[Delivery] = []
-        failed: list[Delivery] = []
+        failed: dict[Delivery, str] = {}
         failures: list[FailedMessage] = []
         released: dict[float, list[Delivery]] = {}
         for settlement in settlements:
@@ -252,7 +252,7 @@ class QueueSource:
             elif isinstance(answer, Release):
                 released.setdefault(answer.delay_s, []).append(delivery)
             else:
-                failed.append(delivery)
+                failed[delivery] = "dead" if isinstance(answer, Reject) else "retry"
                 failures.append(self._failure(settlement))
         calls: list[Call[_Results]] = []
         if done:
@@ -261,10 +261,18 @@ class QueueSource:
             calls.append(_mapped(call, done, self._word_of_done))
         if failed:
             fail = retries.fail(self._queue_name, failures, self._worker_id, self._policy())
-            calls.append(_mapped(fail, failed, _word_of_failure))
+            calls.append(
+                _mapped(
+                    fail,
+                    list(failed),
+                    lambda delivery, outcome: self._word_of_failure(
+                        delivery, outcome, failed[delivery]
+                    ),
+                )
+            )
         for delay_s, deliveries in released.items():
             hand_back = retries.hand_back(self._queue_name, _messages(deliveries), delay_s)
-            calls.append(_mapped(hand_back, deliveries, _word_of_release))
+            calls.append(_mapped(hand_back, deliveries, self._word_of_release))
         return calls
 
     def _failure(self, settlement: Settlement) -> FailedMessage:
@@ -322,9 +330,29 @@ class QueueSource:
         }
 
     def _word_of_done(self, delivery: Delivery, outcome: str) -> str:
-        if outcome == "gone" and self._unsure.get(_claim(delivery), 0.0) > time.monotonic():
+        if outcome == "gone" and self._is_unsure(delivery):
             return "done"
         return "done" if outcome == "done" else "lost"
+
+    def _word_of_failure(self, delivery: Delivery, outcome: str, asked: str) -> str:
+        if outcome in ("retry", "dead"):
+            return outcome
+        return self._word_of_loss(delivery, outcome, asked)
+
+    def _word_of_release(self, delivery: Delivery, outcome: str) -> str:
+        if outcome == "done":
+            return "released"
+        return self._word_of_loss(delivery, outcome, "released")
+
+    def _word_of_loss(self, delivery: Delivery, outcome: str, asked: str) -> str:
+        # The attempt ended while its transaction was committed: it is gone because of that.
+        if outcome == "gone" and delivery.is_in_doubt:
+            return "done"
+        # Since it was settled in the call whose reply never came it may have been claimed again, and even done.
+        return asked if self._is_unsure(delivery) else "lost"
+
+    def _is_unsure(self, delivery: Delivery) -> bool:
+        return self._unsure.get(_claim(delivery), 0.0) > time.monotonic()
 
     async def _bind(self, topic: str) -> None:
         """Bind the queue to a topic, and make it where there is none."""
@@ -388,19 +416,6 @@ def _mapped(
         }
 
     return Call(call.sql, call.parameters, results, call.queue_name)
-
-
-def _word_of_failure(delivery: Delivery, outcome: str) -> str:
-    return outcome if outcome in ("retry", "dead") else _word_of_loss(delivery, outcome)
-
-
-def _word_of_release(delivery: Delivery, outcome: str) -> str:
-    return "released" if outcome == "done" else _word_of_loss(delivery, outcome)
-
-
-def _word_of_loss(delivery: Delivery, outcome: str) -> str:
-    # The attempt ended while its transaction was committed: it is gone because of that.
-    return "done" if outcome == "gone" and delivery.is_in_doubt else "lost"
 
 
 def _claim(delivery: Delivery) -> tuple[int, int]:
