@@ -107,8 +107,12 @@ def test_an_old_snapshot_gets_a_serialization_failure_instead_of_a_wrong_answer(
         connection.execute("select pgq.event_retry(%s, 3, 0)", (batch,))
         assert empty(connection) is True
 
-        with pytest.raises(psycopg.errors.SerializationFailure):
+        with pytest.raises(psycopg.errors.SerializationFailure, match="newer than") as raised:
             old.execute("select pgq.event_retry(%s, 3, 0)", (batch,))
+
+    assert "(repeatable read) sees no row of pgq.retry_pass, which has 8192 bytes" in str(
+        raised.value.diag.message_detail
+    )
 
 
 def test_a_held_snapshot_keeps_no_dead_rows(database, connection, consumer):

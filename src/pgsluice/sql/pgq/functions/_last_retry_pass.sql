@@ -12,6 +12,10 @@ begin
         raise exception using
             errcode = 'serialization_failure',
             message = 'could not tell which events are queued for a retry: that is newer than this transaction''s snapshot',
+            detail = format(
+                'Snapshot %s (%s) sees no row of pgq.retry_pass, which has %s bytes.',
+                pg_current_snapshot(), current_setting('transaction_isolation'), pg_relation_size('pgq.retry_pass')
+            ),
             hint = 'try the transaction again, best in READ COMMITTED';
     end if;
     return v_pass;
