@@ -168,8 +168,15 @@ def _guarded_grant(what: str, role: str) -> str:
 
 def _sql_files(schema: str, folder: str) -> list[Traversable]:
     place = resources.files("pgsluice").joinpath("sql", schema, folder)
-    files = place.iterdir() if place.is_dir() else ()  # a schema may have functions only
-    return sorted((f for f in files if f.name.endswith(".sql")), key=lambda f: f.name)
+    return sorted(_sql_files_below(place), key=lambda file: file.name)
+
+
+def _sql_files_below(place: Traversable) -> Iterator[Traversable]:
+    for entry in place.iterdir() if place.is_dir() else ():  # a schema may have functions only
+        if entry.is_dir():
+            yield from _sql_files_below(entry)
+        elif entry.name.endswith(".sql"):
+            yield entry
 
 
 def _folders(legacy: bool) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,12 @@ order by 1
 
 
 def files():
-    return sorted(path for schema in SCHEMAS for path in (SQL / schema / "functions").glob("*"))
+    folders = [(SQL / schema / "functions") for schema in SCHEMAS]
+    return sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
+
+
+def schema_of(path):
+    return path.relative_to(SQL).parts[0]
 
 
 @pytest.fixture
@@ -100,15 +106,22 @@ def test_a_file_defines_the_function_it_is_named_after_and_no_other():
     wrong = []
     for path in files():
         names = set(DEFINITION.findall(path.read_text()))
-        if path.suffix != ".sql" or names != {(path.parts[-3], path.stem)}:
+        if path.suffix != ".sql" or names != {(schema_of(path), path.stem)}:
             wrong.append(f"{path.relative_to(SQL)} defines {sorted(names)}")
 
     assert len(files()) > 40
     assert not wrong, "\n".join(wrong)
 
 
+def test_no_two_files_of_a_schema_have_the_same_name():
+    """The installer runs them in the order of their names, whichever folder they are in."""
+    names = Counter((schema_of(path), path.name) for path in files())
+
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_every_function_is_in_a_file_of_its_name(catalog):
-    in_files = {f"{path.parts[-3]}.{path.stem}" for path in files()}
+    in_files = {f"{schema_of(path)}.{path.stem}" for path in files()}
 
     assert {name for name, *_ in catalog} == in_files
 
@@ -133,7 +146,7 @@ def test_every_function_is_described_pinned_granted_and_owned_as_it_should_be(ca
 def test_every_function_has_a_test():
     missing = []
     for path in files():
-        schema, name = path.parts[-3], path.stem
+        schema, name = schema_of(path), path.stem
         folder = ROOT / "tests" / "db" / schema
         test = folder / f"test_{name}.py"
         found = test.exists() and "def test_" in test.read_text()
@@ -149,7 +162,7 @@ def test_every_function_has_a_test():
 def test_every_public_function_has_a_call_or_a_reason_to_have_none():
     text = "\n".join(path.read_text() for path in CALLS.glob("*.py"))
     called = set(re.findall(r"\b((?:pgmq|pgq|pgq_coop|sluice)\.\w+)\(", text))
-    public = {f"{path.parts[-3]}.{path.stem}" for path in files() if not path.stem.startswith("_")}
+    public = {f"{schema_of(path)}.{path.stem}" for path in files() if not path.stem.startswith("_")}
 
     assert public - called == WITHOUT_CALL.keys()
     assert called - public == set()
@@ -158,7 +171,7 @@ def test_every_public_function_has_a_call_or_a_reason_to_have_none():
 def test_every_public_function_is_in_the_reference():
     missing = []
     for path in files():
-        schema, name = path.parts[-3], path.stem
+        schema, name = schema_of(path), path.stem
         page = ROOT / "docs" / "reference" / f"{schema}.md"
         if not name.startswith("_") and not re.search(rf"\b{name}\b", page.read_text()):
             missing.append(f"{schema}.{name}: not in {page.relative_to(ROOT)}")

@@ -1,7 +1,7 @@
 """Archived messages as a table of the lake holds them, read again without Spark, to be compared with PostgreSQL.
 
 What wrote the table has no part in this: files are found by the table's own log, read by Arrow, and hashed. The
-server hashes its rows by the same rule, which stands in sql/sluice/functions/verify_exported.sql.
+server hashes its rows by the same rule, which stands in sql/sluice/functions/exports/verify_exported.sql.
 """
 
 from __future__ import annotations
