@@ -76,7 +76,7 @@ def verify_exported(
     enqueued_us: Sequence[int],
     hashes: Sequence[bytes],
 ) -> Call[Verdict]:
-    """Mark those of the messages whose rows in the lake equal them; see sql/sluice/functions/exports/verify_exported.sql."""
+    """Mark the messages whose rows in the lake equal them: sql/sluice/functions/exports/verify_exported.sql."""
     sql: LiteralString = (
         "select * from sluice.verify_exported("
         "%s::text, %s::text, %s::bigint[], %s::bigint[], %s::bytea[])"
