@@ -19,7 +19,7 @@ import pytest
 
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
-from support_clock import Clock, ShiftedServer, shifted_server
+from support.clock import Clock, ShiftedServer, shifted_server
 
 # A shell that starts the tests in the background has interrupts ignored, and every process started here would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

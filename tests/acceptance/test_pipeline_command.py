@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgsluice import WorkQueue
 from support import value, wait_until
-from support_processes import running
+from support.processes import running
 
 ROWS = 6000
 COMMAND = [

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from support import rows, value
-from support_adopt import fill
-from support_pgmq import upstream_sql
+from support.adopt import fill
+from support.pgmq import upstream_sql
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from psycopg.conninfo import make_conninfo
 from pgsluice import WorkQueue, schema
 from pgsluice.embedded import EmbeddedServer
 from support import rows, value, wait_until
-from support_processes import environment
+from support.processes import environment
 
 PGSLUICE = [sys.executable, "-m", "pgsluice", "worker"]
 SHOP = """

@@ -1,6 +1,6 @@
 """Judge a run of a share group by its history and by what the tables held at the end: `python -m chaos.checker FOLDER`.
 
-It knows the contract of share groups, and nothing of the code that keeps it. FOLDER has `history`, which support_history.py
+It knows the contract of share groups, and nothing of the code that keeps it. FOLDER has `history`, which support/history.py
 reads, and `snapshot.json`. Prints figures and violations as JSON and ends with 1 when there are any.
 
 What it goes by:
@@ -39,7 +39,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support_history import NEVER, Operation, operations
+from support.history import NEVER, Operation, operations
 
 # The lease ended; a crash undid the asynchronous claim.
 LEASE_LOST = ("SG002", "SG003")

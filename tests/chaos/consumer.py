@@ -20,7 +20,7 @@ import psycopg
 
 from chaos.checker import LEASE_LOST
 from chaos.sessions import MICROSECONDS, NOW, connect, is_gone
-from support_history import Log
+from support.history import Log
 
 LOG, GROUP = "orders", "workers"
 # Each so many of a producer, from the so manieth on.

@@ -14,7 +14,7 @@ import psycopg
 
 from chaos.consumer import LOG
 from chaos.sessions import connect, is_gone
-from support_history import Log
+from support.history import Log
 
 
 def insert(session: psycopg.Connection, values: list[str], how: str) -> None:

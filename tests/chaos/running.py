@@ -17,7 +17,7 @@ import psycopg
 from chaos.consumer import GROUP, LOG
 from chaos.processes import TESTS, Processes
 from support import rows, value, wait_until
-from support_history import Log, operations
+from support.history import Log, operations
 
 BACKOFF_S = 0.3
 

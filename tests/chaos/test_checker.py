@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chaos.checker import check
-from support_history import NEVER, Log, Operation, operations
+from support.history import NEVER, Log, Operation, operations
 
 S = 1_000_000
 LEASE_S = 10

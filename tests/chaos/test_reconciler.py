@@ -9,7 +9,7 @@ import pytest
 from chaos.everything.layout import DEAD_LETTER_LOG, receivers
 from chaos.everything.reconciler import judge
 from chaos.everything.running import reconcile
-from support_history import Log, Operation
+from support.history import Log, Operation
 
 SLOT = 1795661362.0
 DEADLOCK = {"error": "DeadlockDetected: deadlock detected", "code": "40P01", "at": []}

@@ -9,7 +9,7 @@ import pytest
 
 from chaos.running import Plan, Run
 from support import replace_in
-from support_crash import server_to_crash
+from support.crash import server_to_crash
 
 MESSAGES = int(os.environ.get("PGSLUICE_CHAOS_MESSAGES", "20000"))
 RATE_PER_S = 1000

@@ -8,7 +8,7 @@ import pytest
 
 from pgsluice import NotifyThrottle
 from pgsluice.errors import ArgumentError, ServerError
-from support_notify import Listener
+from support.notify import Listener
 
 
 def throttle_of(clients, queue_name):

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from support import rows, value
-from support_official import (
+from support.official import (
     CLIENTS,
     AbandonedError,
     OfficialClient,

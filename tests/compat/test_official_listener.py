@@ -12,7 +12,7 @@ import pytest
 from pgmq.notify_listener import AsyncNotificationListener, SyncNotificationListener
 
 from support import rows, wait_until
-from support_official import OfficialClient, public_methods
+from support.official import OfficialClient, public_methods
 
 HEARD = {"event": "insert", "payload_empty": True}
 READY = {"ready": True}

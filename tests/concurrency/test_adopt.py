@@ -10,7 +10,7 @@ import pytest
 from pgsluice import schema
 from pgsluice.errors import RetryableError
 from support import rows, value, wait_for_lock, wait_until
-from support_pgmq import make_older, upstream_sql
+from support.pgmq import make_older, upstream_sql
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from support import rows, value, wait_for_lock
-from support_capture import apply, contents, copy_of, logged, snapshot
-from support_log import tick
+from support.capture import apply, contents, copy_of, logged, snapshot
+from support.log import tick
 
 KEYS = 300
 WRITERS = 4

@@ -8,8 +8,8 @@ import psycopg
 
 from conftest import TEMPLATE, _new_database
 from support import rows, value
-from support_epoch import EPOCH, go_to_the_end_of_an_epoch
-from support_log import consume_all
+from support.epoch import EPOCH, go_to_the_end_of_an_epoch
+from support.log import consume_all
 
 BOUNDARY = (EPOCH + 1) << 32
 

@@ -9,7 +9,7 @@ import pytest
 
 from pgsluice import schema
 from support import rows, value, wait_until
-from support_share_groups import claim, create_group, make_log, send
+from support.share_groups import claim, create_group, make_log, send
 
 NAMES = [
     "pgmq.queue_orders",

@@ -13,7 +13,7 @@ from conftest import FAST
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from support import rows, value
-from support_notify import LAST_NOTIFIED, Listener
+from support.notify import LAST_NOTIFIED, Listener
 
 CHANNEL = "pgmq.q_orders.INSERT"
 SEND = "select pgmq.send('orders', '{}'::jsonb)"

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from support import replace_in, rows, value, wait_for_lock, wait_until
-from support_log import coop_next, error_of, fall_silent, ids, tick
+from support.log import coop_next, error_of, fall_silent, ids, tick
 
 BATCH_COUNT = 60
 

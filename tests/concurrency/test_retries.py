@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from support import value, wait_for_lock
-from support_log import (
+from support.log import (
     consume_all,
     delay_event,
     finish,

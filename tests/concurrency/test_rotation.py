@@ -12,7 +12,7 @@ import pytest
 
 from pgsluice import schema
 from support import replace_in, rows, value, wait_for_lock
-from support_log import consume_all, tick
+from support.log import consume_all, tick
 
 GATE = 4711
 

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from support import replace_in, rows, value, wait_for_lock, wait_until
-from support_schedules import due_since, fire, fired_slots, schedule, state
+from support.schedules import due_since, fire, fired_slots, schedule, state
 
 STEP = timedelta(milliseconds=200)
 PROCESSES = 3

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-import support_key_history
 from support import replace_in, rows, value, wait_for_lock
-from support_key_history import judge, read
-from support_share_groups import GROUP, LOG, acknowledge, let_pass
-from support_share_keys import blocked, claimed_keys, make_keyed, send_keys
+from support.key_history import judge, read
+from support.share_groups import GROUP, LOG, acknowledge, let_pass
+from support.share_keys import blocked, claimed_keys, make_keyed, send_keys
 
 CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
 SORT = "sluice._sort_events(sluice.share_group,integer,sluice.claim,pgq.event_template[])"
@@ -148,7 +147,7 @@ def run(
     def start() -> tuple[subprocess.Popen, Path]:
         number = next(numbers)
         path = folder / f"{number}.jsonl"
-        command = [sys.executable, support_key_history.__file__, database.url, path, str(number)]
+        command = [sys.executable, "-m", "support.key_history", database.url, path, str(number)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE), path
 

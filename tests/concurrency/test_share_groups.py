@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from support import replace_in, rows, value, wait_for_lock
-from support_log import tick
-from support_share_groups import (
+from support.log import tick
+from support.share_groups import (
     GROUP,
     LOG,
     acknowledge,

@@ -16,9 +16,9 @@ import pytest
 
 from conftest import Database
 from support import rows, value, wait_until
-from support_clock import DAY_S, Clock
-from support_log import consume_all
-from support_share_groups import (
+from support.clock import DAY_S, Clock
+from support.log import consume_all
+from support.share_groups import (
     LOG,
     acknowledge,
     claim,

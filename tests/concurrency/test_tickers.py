@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from support import replace_in, rows, value, wait_for_lock
-from support_log import consume_all, tick
+from support.log import consume_all, tick
 
 LOCK = "if not pgq._lock_ticks(v_queue.queue_id, false) then"
 GATE = 4711

@@ -10,8 +10,8 @@ import pytest
 from pgsluice import schema
 from pgsluice.errors import RetryableError, SchemaError
 from support import rows, value
-from support_adopt import add_users, contents, fill, rights, without_grants
-from support_pgmq import make_older, upstream_sql
+from support.adopt import add_users, contents, fill, rights, without_grants
+from support.pgmq import make_older, upstream_sql
 
 
 @pytest.fixture

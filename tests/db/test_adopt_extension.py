@@ -12,8 +12,8 @@ import pytest
 from pgsluice import schema
 from pgsluice.errors import SchemaError
 from support import rows, value
-from support_adopt import add_users, contents, fill, rights
-from support_pgmq import UPSTREAM_VERSION, upstream_sql
+from support.adopt import add_users, contents, fill, rights
+from support.pgmq import UPSTREAM_VERSION, upstream_sql
 
 EXTENSIONS = "select extname from pg_extension where extname ~ 'pgmq'"
 

@@ -6,9 +6,9 @@ import pytest
 
 from pgsluice import schema
 from support import rows, value
-from support_adopt import contents
-from support_pgmq import upstream_sql
-from support_replication import tables_without_identity
+from support.adopt import contents
+from support.pgmq import upstream_sql
+from support.replication import tables_without_identity
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 from pgsluice import schema
 from pgsluice.errors import SchemaError, SluiceError
 from support import rows, value, wait_until
-from support_adopt import contents, without_grants
-from support_adopt import fill as fill_queues
-from support_pgmq import upstream_sql
-from support_pgq import drain, fill, need_extension, plpgsql_text
-from support_replication import tables_without_identity
+from support.adopt import contents, without_grants
+from support.adopt import fill as fill_queues
+from support.pgmq import upstream_sql
+from support.pgq import drain, fill, need_extension, plpgsql_text
+from support.replication import tables_without_identity
 
 
 @pytest.fixture(params=["plain SQL", "extension"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pgsluice import schema
 from support import rows, value
-from support_adopt import contents, fill
-from support_pgmq import upstream_sql
+from support.adopt import contents, fill
+from support.pgmq import upstream_sql
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "adopt.md"
 FUNCTIONS = """

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import FAST, VERSIONS, Database
 from support import value, wait_until
-from support_clock import DAY_S, Clock, shifted_server
+from support.clock import DAY_S, Clock, shifted_server
 
 
 @pytest.mark.parametrize("version", VERSIONS)

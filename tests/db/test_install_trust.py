@@ -12,7 +12,7 @@ import pytest
 from pgsluice import schema
 from pgsluice.errors import SchemaError
 from support import rows, value
-from support_pgmq import upstream_sql
+from support.pgmq import upstream_sql
 
 # A planted function sets this sequence: its trace survives a rollback, and any role can leave it.
 WITNESS = """

@@ -17,7 +17,7 @@ from conftest import VERSIONS, make_server
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from support import rows, value
-from support_pgmq import upstream_sql
+from support.pgmq import upstream_sql
 
 OUR_ROLES = ("sluice_owner", "sluice_admin", "sluice_writer", "sluice_reader", "sluice_monitor")
 OWNERS = """

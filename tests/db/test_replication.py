@@ -12,15 +12,15 @@ from psycopg.conninfo import make_conninfo
 from conftest import TEMPLATE, VERSIONS, _new_database
 from pgsluice import schema
 from support import rows, value, wait_until
-from support_exports import verify
-from support_failures import add_trigger, delay
-from support_replication import (
+from support.exports import verify
+from support.failures import add_trigger, delay
+from support.replication import (
     OUR_SCHEMAS,
     logical_server,
     make_everything,
     tables_without_identity,
 )
-from support_share_groups import let_pass
+from support.share_groups import let_pass
 
 SLOT = "reader"
 # Functions with an update or a delete that the calls below do not reach, and why.

@@ -7,7 +7,7 @@ import pytest
 
 from faults.workers import QUEUES, Workers
 from pgsluice import WorkQueue
-from support_proxy import BlackHole
+from support.proxy import BlackHole
 
 
 @pytest.fixture

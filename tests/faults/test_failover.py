@@ -13,8 +13,8 @@ from faults.workers import Workers
 from pgsluice import App, Context, Worker, WorkQueue, schema
 from pgsluice.embedded import EmbeddedServer
 from support import rows, value
-from support_runtime import until
-from support_standby import either, follow, promote, remove
+from support.runtime import until
+from support.standby import either, follow, promote, remove
 
 QUEUES = ("threads", "loop", "held")
 EACH = 30

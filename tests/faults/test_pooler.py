@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support import rows, value
-from support_pooler import pooling
+from support.pooler import pooling
 
 EACH = 30
 QUEUES = ("threads", "loop", "held")

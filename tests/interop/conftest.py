@@ -8,7 +8,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from pgsluice import Notifier
-from support_listen import running
+from support.listen import running
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import support_processes
+import support.processes
 from support import rows, value, wait_until
 
 pytest.importorskip("celery", reason="Celery is not installed; pip install 'pgsluice[celery]'")
@@ -47,10 +47,10 @@ def worker_of(
     """A worker that is ready."""
     command = [sys.executable, "-m", "celery", "-A", "interop.celery_tasks", "worker"]
     command += ["--loglevel=INFO", "--concurrency=2", *options]
-    environment = {"PYTHONPATH": os.pathsep.join([str(TESTS), str(support_processes.SOURCE)])}
+    environment = {"PYTHONPATH": os.pathsep.join([str(TESTS), str(support.processes.SOURCE)])}
     variables = environment | {"CELERY_TEST_DSN": f"{url}&application_name=worker"} | variables
     log = folder / "log"
-    with support_processes.running(command, folder, **variables) as process:
+    with support.processes.running(command, folder, **variables) as process:
         wait_until(lambda: " ready." in log.read_text(), "the worker to be ready", WAIT_S)
         yield process
 
@@ -137,14 +137,14 @@ class TestControl:
         assert app.control.ping(timeout=WAIT_S, limit=1) == [{NODE: {"ok": "pong"}}]
 
     def test_celery_status_lists_the_worker(self, app, url, tmp_path):
-        said = support_processes.run(
+        said = support.processes.run(
             [
                 *(sys.executable, "-m", "celery", "-A", "interop.celery_tasks"),
                 *("status", "--timeout=10", f"--destination={NODE}"),
             ],
             tmp_path,
             CELERY_TEST_DSN=url,
-            PYTHONPATH=os.pathsep.join([str(TESTS), str(support_processes.SOURCE)]),
+            PYTHONPATH=os.pathsep.join([str(TESTS), str(support.processes.SOURCE)]),
         )
 
         assert "1 node online" in said
@@ -306,7 +306,7 @@ def test_without_late_acknowledgement_a_killed_worker_loses_what_it_runs(url, ob
         wait_until(lambda: lines_of(tmp_path / "began"), "it to begin", WAIT_S)
         query = "select count(*) from pgmq.q_early"
         wait_until(lambda: value(observer, query) == 0, "the acknowledgement", WAIT_S)
-        support_processes.kill(process)
+        support.processes.kill(process)
     close(app)
 
 
@@ -364,9 +364,9 @@ def test_beat_sends_what_is_due(url, observer, tmp_path):
         "app.conf.task_default_queue = 'beaten'\n"
         "app.conf.beat_schedule = {'add': {'task': 'add', 'schedule': 0.2, 'args': (1, 2)}}\n"
     )
-    path = os.pathsep.join([str(tmp_path), str(TESTS), str(support_processes.SOURCE)])
+    path = os.pathsep.join([str(tmp_path), str(TESTS), str(support.processes.SOURCE)])
     command = [sys.executable, "-m", "celery", "-A", "beaten", "beat"]
-    with support_processes.running(command, tmp_path, CELERY_TEST_DSN=url, PYTHONPATH=path):
+    with support.processes.running(command, tmp_path, CELERY_TEST_DSN=url, PYTHONPATH=path):
         name = "select count(*) from pgmq.list_queues() where queue_name = 'beaten'"
         wait_until(lambda: value(observer, name) == 1, "the queue", WAIT_S)
         query = "select count(*) from pgmq.q_beaten"

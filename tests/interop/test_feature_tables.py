@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support_processes import GUIDES
+from support.processes import GUIDES
 
 CELERY = {
     "`delay`, `apply_async`, results by `rpc://`": "kombu: test_the_first_steps_with_celery_run",

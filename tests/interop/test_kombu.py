@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import support_processes
+import support.processes
 from support import rows, value, wait_until
 
 pytest.importorskip("celery", reason="Celery is not installed; pip install 'pgsluice[celery]'")
@@ -57,7 +57,7 @@ def work(number):
 def worker(folder: Path, url: str, module: str) -> Iterator[subprocess.Popen]:
     command = [sys.executable, "-m", "celery", "-A", module, "worker", "--loglevel=INFO"]
     command.append("--concurrency=2")
-    with support_processes.running(command, folder, PGSLUICE_DSN=url) as process:
+    with support.processes.running(command, folder, PGSLUICE_DSN=url) as process:
         yield process
 
 
@@ -74,12 +74,12 @@ def observer(database_18):
 
 
 def test_the_first_steps_with_celery_run(database_18, observer, tmp_path):
-    support_processes.write_example("taskiq-and-celery", "tasks.py", tmp_path)
+    support.processes.write_example("taskiq-and-celery", "tasks.py", tmp_path)
     (tmp_path / "first_steps.py").write_text(FIRST_STEPS)
     url = f"{database_18.url}&password=hunter2"  # is it in a log?
 
     with worker(tmp_path, url, "tasks"):
-        said = support_processes.run([sys.executable, "first_steps.py"], tmp_path, PGSLUICE_DSN=url)
+        said = support.processes.run([sys.executable, "first_steps.py"], tmp_path, PGSLUICE_DSN=url)
 
     assert said == "8 True SUCCESS\n"
     assert "hunter2" not in (tmp_path / "log").read_text()
@@ -91,12 +91,12 @@ def test_the_first_steps_with_celery_run(database_18, observer, tmp_path):
 def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
     (tmp_path / "gated.py").write_text(GATED)
     send = "import gated\nfor number in range(12): gated.work.delay(number)"
-    support_processes.run([sys.executable, "-c", send], tmp_path, PGSLUICE_DSN=database_18.url)
+    support.processes.run([sys.executable, "-c", send], tmp_path, PGSLUICE_DSN=database_18.url)
     done = tmp_path / "done"
 
     with worker(tmp_path, database_18.url, "gated") as process:
         wait_until(lambda: len(list(tmp_path.glob("began-*"))) == 2, "two to begin")
-        support_processes.kill(process)
+        support.processes.kill(process)
     assert not done.exists()
     (tmp_path / "gate").touch()
     with worker(tmp_path, database_18.url, "gated"):
@@ -106,10 +106,10 @@ def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
 
 
 def test_the_queue_keeps_a_task_until_its_time(database_18, observer, tmp_path):
-    support_processes.write_example("taskiq-and-celery", "tasks.py", tmp_path)
+    support.processes.write_example("taskiq-and-celery", "tasks.py", tmp_path)
     send = "from tasks import add\nadd.apply_async((1, 2), countdown=300)"
 
-    support_processes.run([sys.executable, "-c", send], tmp_path, PGSLUICE_DSN=database_18.url)
+    support.processes.run([sys.executable, "-c", send], tmp_path, PGSLUICE_DSN=database_18.url)
 
     ((wait_s,),) = rows(
         observer, "select extract(epoch from vt - enqueued_at)::float8 from pgmq.q_celery"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import support_processes
+import support.processes
 from pgsluice.errors import ArgumentError
 from support import rows, value, wait_until
 
@@ -79,7 +79,7 @@ async def work(number: int) -> None:
 @contextmanager
 def worker(folder: Path, database, module: str) -> Iterator[subprocess.Popen]:
     command = [sys.executable, "-m", "taskiq", "worker", f"{module}:broker", "--workers", "1"]
-    with support_processes.running(command, folder, PGSLUICE_DSN=database.url) as process:
+    with support.processes.running(command, folder, PGSLUICE_DSN=database.url) as process:
         yield process
 
 
@@ -107,7 +107,7 @@ def test_the_example_of_taskiq_runs(database_18, tmp_path):
     (tmp_path / "broker.py").write_text(EXAMPLE)
 
     with worker(tmp_path, database_18, "broker"):
-        said = support_processes.run(
+        said = support.processes.run(
             [sys.executable, "broker.py"], tmp_path, PGSLUICE_DSN=database_18.url
         )
 
@@ -120,10 +120,10 @@ def test_the_example_of_taskiq_runs(database_18, tmp_path):
 
 
 def test_the_guide_runs(database_18, tmp_path):
-    support_processes.write_example("taskiq-and-celery", "mail_broker.py", tmp_path)
+    support.processes.write_example("taskiq-and-celery", "mail_broker.py", tmp_path)
 
     with worker(tmp_path, database_18, "mail_broker"):
-        support_processes.run(
+        support.processes.run(
             [sys.executable, "mail_broker.py"], tmp_path, PGSLUICE_DSN=database_18.url
         )
 
@@ -145,7 +145,7 @@ async def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
     await sender.shutdown()
     with worker(tmp_path, database_18, "gated") as process:
         wait_until(lambda: len(list(tmp_path.glob("began-*"))) == 30, "all to begin")
-        support_processes.kill(process)
+        support.processes.kill(process)
     assert not done.exists()
     (tmp_path / "gate").touch()
     with worker(tmp_path, database_18, "gated"):

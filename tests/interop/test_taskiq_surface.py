@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-import support_processes
+import support.processes
 from support import rows, value, wait_until
 
 pytest.importorskip("taskiq", reason="Taskiq is not installed; pip install 'pgsluice[taskiq]'")
@@ -277,7 +277,7 @@ async def test_what_taskiq_drops_is_given_back_at_shutdown(database_18, observer
 def worker(database, folder, *options):
     (folder / "gated.py").write_text(GATED)
     command = [sys.executable, "-m", "taskiq", "worker", "gated:broker", *options]
-    return support_processes.running(command, folder, PGSLUICE_DSN=database.url)
+    return support.processes.running(command, folder, PGSLUICE_DSN=database.url)
 
 
 async def send(database, qty: int) -> None:
@@ -330,6 +330,6 @@ async def test_a_scheduler_sends_what_is_due(database_18, observer, tmp_path):
     await send(database_18, 0)
     (tmp_path / "gated.py").write_text(GATED)
     command = [sys.executable, "-m", "taskiq", "scheduler", "gated:scheduler"]
-    with support_processes.running(command, tmp_path, PGSLUICE_DSN=database_18.url):
+    with support.processes.running(command, tmp_path, PGSLUICE_DSN=database_18.url):
         query = "select count(*) from pgmq.q_taskiq where message ->> 'task_name' = 'tick'"
         wait_until(lambda: value(observer, query) >= 2, "two messages", 120)

@@ -7,16 +7,17 @@ import random
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-import support_groups
 from support import value, wait_until
-from support_groups import VT_S, ids, violations
-from support_history import Log, Operation, operations
+from support.groups import VT_S, ids, violations
+from support.history import Log, Operation, operations
 
 READERS = ("read_grouped", "read_grouped_rr", "read_grouped_head")
 MESSAGES = 250
+TESTS = Path(__file__).parents[1]
 DISTURBED_S = 4.0
 DEADLINE_S = 60.0
 
@@ -35,9 +36,10 @@ class Consumers:
         self._processes.append(
             subprocess.Popen(
                 [
-                    *(sys.executable, support_groups.__file__, url, reader),
+                    *(sys.executable, "-m", "support.groups", url, reader),
                     *(str(source.randrange(2**31)), str(history), f"c{self._started}"),
                 ],
+                cwd=TESTS,
                 stderr=subprocess.PIPE,
             )
         )

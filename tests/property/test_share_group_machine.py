@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 )
 
 from support import replace_in, rows, value
-from support_share_groups import (
+from support.share_groups import (
     acknowledge,
     claim,
     create_group,

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from support import replace_in, rows, value
-from support_share_groups import acknowledge, claim, create_group, let_pass, make_log, renew
+from support.share_groups import acknowledge, claim, create_group, let_pass, make_log, renew
 
 MAX_ATTEMPTS = 3
 MAX_DELIVERIES = 5

@@ -28,7 +28,7 @@ from spark.held import held, run
 from spark.lake_reading import lake_column, lake_table
 from spark.plain_copy import PlainCopy
 from support import rows, value
-from support_exports import archived
+from support.exports import archived
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ import psycopg
 import pyspark
 import pytest
 
-import support_processes
+import support.processes
 from conftest import TEMPLATE, Database, Servers
 from pgsluice.spark.java import find_java
 from spark.conftest import LOG
@@ -183,7 +183,7 @@ def test_two_workers_read_two_shards_as_one_stream(
         for name in ("master", "worker-1", "worker-2", "driver")
     )
     for example in ("shards.py", "fill.py"):
-        support_processes.write_example("on-a-cluster", example, driver.folder)
+        support.processes.write_example("on-a-cluster", example, driver.folder)
     (driver.folder / "spark-defaults.conf").write_text(CONF)
     # The one place that all share, as a network file system is.
     lake = tmp_path / "lake"

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Database
 from pgsluice.client import WorkQueue
-from support_processes import GUIDES
+from support.processes import GUIDES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ import pytest
 
 from pgsluice import schema
 from support import rows
-from support_pgmq import upstream_sql
+from support.pgmq import upstream_sql
 
 FUNCTIONS = """
 select p.oid::integer, p.oid::regprocedure::text, l.lanname, p.prorettype = 'trigger'::regtype,

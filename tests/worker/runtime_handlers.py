@@ -15,7 +15,7 @@ from typing import Any
 from pgsluice.errors import PayloadError
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import Batch, Execution
-from support_runtime import spec_for
+from support.runtime import spec_for
 
 
 class Found:

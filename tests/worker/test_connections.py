@@ -22,8 +22,8 @@ from pgsluice.worker.runtime.connection_shares import Shares
 from pgsluice.worker.runtime.connections import Connections
 from pgsluice.worker.worker import Worker, WorkerOptions
 from support import value, wait_until
-from support_pooler import pooling
-from support_runtime import running, until
+from support.pooler import pooling
+from support.runtime import running, until
 
 OTHERS = (
     "select count(*) from pg_stat_activity where datname = current_database() "

@@ -12,8 +12,8 @@ from pgsluice import App, Context, EventLog, Maintenance, Retry, Ticker, Worker
 from pgsluice.worker.answer import Reject, Release
 from pgsluice.worker.handler import ConsumerRoute, Execution, HandlerSpec
 from support import rows, value
-from support_listen import running
-from support_sources import spec, until
+from support.listen import running
+from support.sources import spec, until
 
 
 class Handlers:

@@ -32,7 +32,7 @@ from pgsluice.errors import (
     RetryableError,
 )
 from support import rows, value, wait_until
-from support_consume import Consuming
+from support.consume import Consuming
 
 _names = itertools.count(1)
 # Longer than any test waits: what happens before was not polled for.

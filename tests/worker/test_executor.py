@@ -15,7 +15,7 @@ from pgsluice.errors import ConfigurationError, PayloadError
 from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handler import Limits
 from pgsluice.worker.worker import WorkerOptions
-from support_runtime import MemorySource, running, spec_for, until, worker_for
+from support.runtime import MemorySource, running, spec_for, until, worker_for
 from worker.runtime_handlers import do, each, nobody_spec
 
 BOOM = ValueError("boom \x00 \ud800")

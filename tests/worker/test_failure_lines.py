@@ -11,7 +11,7 @@ from pgsluice import EventConsumer, EventLog, QueueWorker, Retry, ShareGroup
 from pgsluice.worker import failure_log
 from pgsluice.worker.handler import ConsumerRoute, Execution, GroupRoute, QueueRoute
 from support import value
-from support_sources import spec
+from support.sources import spec
 from worker.test_consumer_lane import work
 
 TABLE_ERROR = 'error="UndefinedTable: relation \\"packed\\" does not exist'

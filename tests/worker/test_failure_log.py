@@ -18,7 +18,7 @@ from pgsluice.worker.failure_log import FailureLog, Origin
 from pgsluice.worker.redaction import values_of, without_secrets, without_values
 from pgsluice.worker.runtime.delivery import Failure
 from pgsluice.worker.runtime.ending import failure_of
-from support_runtime import MemorySource, running, spec_for, until, worker_for
+from support.runtime import MemorySource, running, spec_for, until, worker_for
 from worker.runtime_handlers import do
 
 ORDERS = Origin((("queue", "orders"),), "msg_id", "pack")

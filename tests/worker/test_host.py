@@ -13,7 +13,7 @@ import pytest
 
 from pgsluice import WorkQueue
 from support import rows, value, wait_until
-from support_processes import running
+from support.processes import running
 
 pytestmark = [
     pytest.mark.long,

@@ -15,7 +15,7 @@ from pgsluice.worker import App, Context, Retry
 from pgsluice.worker import worker as worker_module
 from pgsluice.worker.worker import Worker
 from support import value, wait_until
-from support_runtime import running, until
+from support.runtime import running, until
 from worker.test_row_locks import archived
 from worker.test_worker import left
 

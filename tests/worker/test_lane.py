@@ -16,7 +16,7 @@ from pgsluice.worker.handler import Batch, Limits
 from pgsluice.worker.runtime import patience
 from pgsluice.worker.runtime.turns import Turn, Turns
 from pgsluice.worker.worker import WorkerOptions
-from support_runtime import (
+from support.runtime import (
     MemorySource,
     running,
     spec_for,

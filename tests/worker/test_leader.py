@@ -14,8 +14,8 @@ from pgsluice.worker import start_checks
 from pgsluice.worker.leader import Leader, Standing
 from pgsluice.worker.maintainer import Maintainer
 from support import value, wait_until
-from support_pooler import pooling
-from support_proxy import BlackHole
+from support.pooler import pooling
+from support.proxy import BlackHole
 
 
 class Leading:

@@ -11,7 +11,7 @@ import pytest
 from pgsluice import App, Retry, WorkQueue
 from pgsluice.errors import NotInstalledError
 from support import value, wait_until
-from support_runtime import until
+from support.runtime import until
 
 fastapi = pytest.importorskip("fastapi", reason="FastAPI is a dependency of development")
 

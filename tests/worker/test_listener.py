@@ -26,9 +26,9 @@ from pgsluice import (
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.signs import Kind, Place
 from support import rows, value, wait_until
-from support_listen import running
-from support_pooler import pooling
-from support_proxy import BlackHole
+from support.listen import running
+from support.pooler import pooling
+from support.proxy import BlackHole
 
 # Longer than any test waits: who is woken before was woken by a notification.
 NEVER_S = 600.0

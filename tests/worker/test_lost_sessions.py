@@ -15,7 +15,7 @@ from pgsluice.worker.runtime.ending import failed
 from pgsluice.worker.runtime.lost_sessions import UNCOUNTED_MAX, LostSessions
 from pgsluice.worker.worker import Worker
 from support import rows
-from support_runtime import MemorySource, until
+from support.runtime import MemorySource, until
 from worker.test_worker import EFFECT, effects, left
 
 ONCE = Retry(max_attempts=1)

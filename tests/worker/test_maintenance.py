@@ -11,7 +11,7 @@ from pgsluice import EventLog, Maintenance, WorkQueue
 from pgsluice.errors import ArgumentError
 from pgsluice.worker import Maintainer
 from support import value, wait_until
-from support_listen import running
+from support.listen import running
 
 
 @pytest.fixture

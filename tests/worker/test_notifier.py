@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 from pgsluice import Notifier, WorkQueue
 from pgsluice.errors import ArgumentError, PrivilegeError
 from support import rows, value, wait_until
-from support_listen import Channel, running
+from support.listen import Channel, running
 
 
 @pytest.fixture

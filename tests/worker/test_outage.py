@@ -13,9 +13,9 @@ from psycopg_pool import ConnectionPool
 from pgsluice import App, Scheduler, SyncContext, WorkQueue
 from pgsluice.worker.testing import drain
 from support import rows, value, wait_until
-from support_crash import server_to_crash
-from support_listen import running
-from support_schedules import due_since, schedule
+from support.crash import server_to_crash
+from support.listen import running
+from support.schedules import due_since, schedule
 
 
 class Gate:

@@ -25,7 +25,7 @@ from pgsluice.worker.answer import DELAY_MAX_S
 from pgsluice.worker.outcome import RetryEventError, RetryIn
 from pgsluice.worker.runtime.lost_sessions import UNCOUNTED_MAX
 from support import rows, value
-from support_runtime import until
+from support.runtime import until
 from worker.test_worker import EFFECT, drained, effects, left
 
 OUTCOMES = {

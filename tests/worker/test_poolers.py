@@ -12,8 +12,8 @@ from pgsluice import EventLog, WorkQueue
 from pgsluice.worker import App, Context, Retry, SyncContext
 from pgsluice.worker.worker import Worker
 from support import rows
-from support_pooler import pooling
-from support_runtime import until
+from support.pooler import pooling
+from support.runtime import until
 from worker.test_worker import EFFECT, effects, left
 
 MODES = ["transaction", "session"]

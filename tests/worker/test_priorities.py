@@ -8,7 +8,7 @@ from pgsluice import App, WorkQueue
 from pgsluice.worker import Context
 from pgsluice.worker.worker import Worker, WorkerOptions
 from support import value
-from support_runtime import running, until
+from support.runtime import running, until
 
 URGENT, LATER = 1, 2
 # A claim ahead of the handlers could take all urgent messages that there are, and others with them.

@@ -13,7 +13,7 @@ from pgsluice.errors import ArgumentError
 from pgsluice.worker import App, Context, Retry
 from pgsluice.worker.worker import Worker
 from support import rows
-from support_runtime import until
+from support.runtime import until
 
 
 def stored(observer, queue_name):

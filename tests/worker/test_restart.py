@@ -21,8 +21,8 @@ from pgsluice import (
     WorkQueue,
 )
 from support import value, wait_until
-from support_consume import Consuming
-from support_crash import server_to_crash
+from support.consume import Consuming
+from support.crash import server_to_crash
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from pgsluice.worker.runtime.delivery import Settlement
 from pgsluice.worker.runtime.sources import make_source
 from pgsluice.worker.worker import Worker, WorkerOptions
 from support import rows, value
-from support_runtime import running, until
-from support_sources import pool_of, spec
+from support.runtime import running, until
+from support.sources import pool_of, spec
 from worker.test_worker import effects, left
 
 LEASE_S = 2.0

@@ -15,8 +15,8 @@ from pgsluice import AsyncSchedules, NewEvent, Scheduler, ScheduleSpec
 from pgsluice.errors import ArgumentError, PrivilegeError
 from pgsluice.worker.schedules import declare_schedules
 from support import rows, value, wait_until
-from support_listen import running
-from support_schedules import schedule
+from support.listen import running
+from support.schedules import schedule
 
 
 @pytest.fixture(autouse=True)

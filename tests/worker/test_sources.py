@@ -24,7 +24,7 @@ from pgsluice.worker.runtime.delivery import Failure, Settlement
 from pgsluice.worker.runtime.group_source import GroupSource
 from pgsluice.worker.runtime.sources import make_feeds, make_source
 from support import rows, value
-from support_sources import pool_of, spec
+from support.sources import pool_of, spec
 
 FAILURE = Failure("ValueError", "no such customer", "the trace")
 

@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 from pgsluice import EventLog, Ticker
 from pgsluice.errors import ArgumentError, NotInstalledError
 from support import rows, wait_until
-from support_listen import running
+from support.listen import running
 
 _names = itertools.count(1)
 

@@ -17,8 +17,8 @@ from pgsluice.worker.runtime.delivery import Settlement
 from pgsluice.worker.runtime.sources import make_source
 from pgsluice.worker.worker import Worker
 from support import value
-from support_listen import running
-from support_sources import pool_of, spec, until
+from support.listen import running
+from support.sources import pool_of, spec, until
 
 HEARTBEAT_S = 0.4
 # Longer than any test waits: who looks before was told to.

@@ -17,7 +17,7 @@ from pgsluice.worker import App, Context, Reject, Release, Retry, RetryAfter, Sy
 from pgsluice.worker.runtime import connections
 from pgsluice.worker.worker import Worker
 from support import rows, value
-from support_runtime import running, until
+from support.runtime import running, until
 
 EFFECT = "insert into effect values (%s, %s, %s)"
 

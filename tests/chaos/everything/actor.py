@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 
-from support_history import Log
+from support.history import Log
 
 # What a client must expect while sessions are cancelled and terminated, servers stopped and locks held. Anything else is
 # written to the history as `unexpected`, and the reconciler reports it.

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import psycopg
 
-import support_standby
+import support.standby
 from pgsluice.embedded import EmbeddedServer, account, binaries
 from support import value, wait_until
-from support_clock import Clock, shifted_programs
-from support_epoch import run_as_owner
+from support.clock import Clock, shifted_programs
+from support.epoch import run_as_owner
 
 DATABASE = "everything"
 OPTIONS = {
@@ -83,12 +83,12 @@ class Clusters:
     def add_standby(self) -> EmbeddedServer:
         """Start a standby; from here on commits wait for it."""
         standby = self._new(self.server.version)
-        support_standby.follow(self.server, standby)
+        support.standby.follow(self.server, standby)
         return standby
 
     def promote(self, standby: EmbeddedServer) -> None:
         """End the primary and promote the standby."""
-        support_standby.promote(self.server, standby)
+        support.standby.promote(self.server, standby)
         self.server = standby
 
     def dump(self) -> Path:

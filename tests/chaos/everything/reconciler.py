@@ -1,6 +1,6 @@
 """Compare what was sent with what was delivered: `python -m chaos.everything.reconciler FOLDER`.
 
-FOLDER has `history`, which support_history.py reads, and `snapshot.json`, what the tables held at the end. The program
+FOLDER has `history`, which support/history.py reads, and `snapshot.json`, what the tables held at the end. The program
 knows the guarantees and nothing of the code that keeps them. It prints figures and violations as JSON and exits with 1 if
 there are violations:
 
@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.everything.layout import DEAD_LETTER_LOG, GROUPS, ORDERED, QUEUES, SLOT_S, receivers
-from support_history import NEVER, Operation, operations
+from support.history import NEVER, Operation, operations
 
 UNDERTAKER = f"{DEAD_LETTER_LOG}/undertaker"
 BURIED = "changes/buried"

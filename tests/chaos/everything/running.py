@@ -37,7 +37,7 @@ from chaos.everything.layout import (
 from chaos.processes import TESTS, require_end
 from pgsluice import schema
 from support import rows, value, wait_until
-from support_history import Log, operations
+from support.history import Log, operations
 
 PHASES = ("crash", "clock", "promotion", "restore", "upgrade")
 IDS_BEFORE = 20_000  # what the first server uses up, so that a new one has lower ids

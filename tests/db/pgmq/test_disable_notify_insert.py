@@ -1,5 +1,5 @@
 from support import rows, value
-from support_notify import Listener
+from support.notify import Listener
 
 
 def test_disable_takes_back_all_that_enable_made_and_nobody_is_notified(connection, queue):

@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_notify import LAST_NOTIFIED, Listener
+from support.notify import LAST_NOTIFIED, Listener
 
 TRIGGER = """select pg_get_triggerdef(oid) from pg_trigger
     where tgrelid = 'pgmq.q_orders'::regclass and not tgisinternal"""

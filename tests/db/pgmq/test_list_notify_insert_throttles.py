@@ -1,7 +1,7 @@
 import pytest
 
 from support import rows, value
-from support_notify import LAST_NOTIFIED
+from support.notify import LAST_NOTIFIED
 
 LIST = "select queue_name, throttle_interval_ms from pgmq.list_notify_insert_throttles()"
 

@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import value
-from support_notify import LAST_NOTIFIED, Listener
+from support.notify import LAST_NOTIFIED, Listener
 
 CHANNEL = "pgmq.q_orders.INSERT"
 SEND = "select pgmq.send('orders', '{}'::jsonb)"

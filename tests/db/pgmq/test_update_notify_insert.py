@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_notify import LAST_NOTIFIED, Listener
+from support.notify import LAST_NOTIFIED, Listener
 
 
 def test_the_new_interval_counts_at_once_and_the_next_message_notifies(connection, queue):

@@ -3,7 +3,7 @@
 import pytest
 
 from support import rows, value, wait_until
-from support_log import contents, delay_event, wait_until_due
+from support.log import contents, delay_event, wait_until_due
 
 
 def admit(connection):

@@ -16,8 +16,8 @@ from conftest import DEBIAN_15, Database, make_server
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from support import rows, value, wait_until
-from support_epoch import run_as_owner
-from support_restore import dump_and_restore
+from support.epoch import run_as_owner
+from support.restore import dump_and_restore
 
 LOG = "changes"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from support import rows, value
-from support_log import consume_all, error_of, tick
+from support.log import consume_all, error_of, tick
 
 MAINTAIN = "select pgq._maintain_positions(i_bytes_max => %s)"
 ANY_SIZE = 1

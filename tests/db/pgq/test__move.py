@@ -3,7 +3,7 @@
 import pytest
 
 from support import rows, value
-from support_log import consume_all, error_of, tick
+from support.log import consume_all, error_of, tick
 
 TAKEN = "on conflict do nothing"
 POSITION = "select sub_last_tick, sub_batch is not null from pgq.subscription"

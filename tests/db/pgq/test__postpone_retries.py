@@ -7,7 +7,7 @@ import pytest
 
 from conftest import Database
 from support import rows, value, wait_until
-from support_failures import (
+from support.failures import (
     FAILURES,
     MOVE,
     add_trigger,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support import value
-from support_log import error_of
+from support.log import error_of
 
 
 def test_a_consumer_is_let_through(connection, log, consumer):

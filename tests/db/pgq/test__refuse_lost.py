@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import value
-from support_log import error_of, give_up, tick
+from support.log import error_of, give_up, tick
 
 MESSAGE = "position of consumer lake on queue changes was given up: more than 1 GB behind"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from support import rows, value
-from support_log import consume_all, error_of, tick
+from support.log import consume_all, error_of, tick
 
 SUBSCRIPTION = "select sub_id, sub_queue, sub_consumer, sub_last_tick, sub_batch, sub_next_tick from pgq.subscription"
 

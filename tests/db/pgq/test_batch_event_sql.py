@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import finish, open_batch
+from support.log import finish, open_batch
 
 
 def test_the_text_gives_what_get_batch_events_gives(connection, consumer):

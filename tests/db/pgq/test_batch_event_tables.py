@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import open_batch
+from support.log import open_batch
 
 
 def test_every_event_table_of_the_log_is_named(connection, consumer):

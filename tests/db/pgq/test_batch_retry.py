@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import value
-from support_log import consume_all, finish, move_retries, open_batch, tick, waiting
+from support.log import consume_all, finish, move_retries, open_batch, tick, waiting
 
 
 def test_all_events_of_the_batch_come_again(connection, consumer):

@@ -11,7 +11,7 @@ import random
 import pytest
 
 from support import rows, value
-from support_log import tick
+from support.log import tick
 
 IDS = [n for n in range(2**32 - 20, 2**32 + 21) if n != 2**32]
 DEFINITION = """

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import consume_all, finish, move_retries, open_batch, tick, waiting
+from support.log import consume_all, finish, move_retries, open_batch, tick, waiting
 
 
 def test_the_event_waits_until_its_time_and_comes_again_as_it_was(connection, consumer):

@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import consume_all, move_retries, tick, waiting
+from support.log import consume_all, move_retries, tick, waiting
 
 RAW = (
     "select pgq.event_retry_raw('changes', 'lake', now(), %s, %s, 7, 't', 'd', '1', '2', '3', '4')"

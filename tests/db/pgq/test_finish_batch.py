@@ -1,5 +1,5 @@
 from support import rows, value
-from support_log import consume_all, tick
+from support.log import consume_all, tick
 
 
 def test_finishing_moves_the_consumer_behind_the_batch(connection, consumer):

@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import open_batch
+from support.log import open_batch
 
 
 def test_the_first_events_come_at_once_and_the_rest_from_the_cursor(connection, consumer):

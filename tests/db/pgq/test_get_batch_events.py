@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import consume_all, tick
+from support.log import consume_all, tick
 
 
 def test_the_columns_are_those_of_pgq(connection, consumer):

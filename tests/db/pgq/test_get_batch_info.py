@@ -1,7 +1,7 @@
 import pytest
 
 from support import rows, value
-from support_log import tick
+from support.log import tick
 
 COLUMNS = [
     "queue_name",

@@ -1,5 +1,5 @@
 from support import rows
-from support_log import give_up, tick
+from support.log import give_up, tick
 
 COLUMNS = [
     "queue_name",

@@ -1,5 +1,5 @@
 from support import rows, value
-from support_log import tick
+from support.log import tick
 
 COLUMNS = [
     "queue_name", "queue_ntables", "queue_cur_table", "queue_rotation_period", "queue_switch_time",

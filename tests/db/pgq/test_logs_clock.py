@@ -12,8 +12,8 @@ import pytest
 
 from conftest import Database
 from support import rows, value
-from support_clock import DAY_S, Clock
-from support_log import consume_all, move_retries, open_batch, tick
+from support.clock import DAY_S, Clock
+from support.log import consume_all, move_retries, open_batch, tick
 
 LOG = "changes"
 STEPS = {

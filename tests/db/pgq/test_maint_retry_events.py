@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import consume_all, finish, move_retries, open_batch, tick, waiting
+from support.log import consume_all, finish, move_retries, open_batch, tick, waiting
 
 
 def queue_retries(connection, events, seconds=0):

@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import tick
+from support.log import tick
 
 
 def test_nothing_until_a_tick(connection, consumer):

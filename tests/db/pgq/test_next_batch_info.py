@@ -1,5 +1,5 @@
 from support import rows, value
-from support_log import tick
+from support.log import tick
 
 COLUMNS = [
     "batch_id",

@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import consume_all, tick
+from support.log import consume_all, tick
 
 
 def test_a_new_consumer_starts_at_the_latest_tick(connection, log):

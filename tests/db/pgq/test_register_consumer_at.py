@@ -3,7 +3,7 @@
 import pytest
 
 from support import rows, value
-from support_log import consume_all, error_of, give_up, tick
+from support.log import consume_all, error_of, give_up, tick
 
 POSITION = "select last_tick, current_batch, next_tick from pgq.get_consumer_info()"
 

@@ -3,7 +3,7 @@
 import threading
 
 from support import rows, value, wait_for_lock
-from support_log import error_of
+from support.log import error_of
 
 
 def test_the_subscription_goes_and_then_the_name(connection, consumer):

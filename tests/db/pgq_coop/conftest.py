@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from support_log import tick
+from support.log import tick
 
 
 @pytest.fixture

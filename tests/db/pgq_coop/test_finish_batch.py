@@ -1,7 +1,7 @@
 import pytest
 
 from support import rows, value
-from support_log import coop_next, ids
+from support.log import coop_next, ids
 
 POSITIONS = "select consumer_name, last_tick, current_batch from pgq.get_consumer_info()"
 

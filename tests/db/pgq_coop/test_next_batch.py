@@ -1,7 +1,7 @@
 """How members share batches: next_batch, with _member and _take_over below it."""
 
 from support import rows, value
-from support_log import coop_next, error_of, fall_silent, give_up, ids, tick
+from support.log import coop_next, error_of, fall_silent, give_up, ids, tick
 
 POSITIONS = "select consumer_name, last_tick, next_tick from pgq.get_consumer_info()"
 

@@ -1,7 +1,7 @@
 import pytest
 
 from support import value
-from support_log import coop_next, fall_silent, ids
+from support.log import coop_next, fall_silent, ids
 
 SIX = "select pgq_coop.next_batch_custom('changes', 'lake', 'one', %s::interval, %s::integer, %s::interval)"
 

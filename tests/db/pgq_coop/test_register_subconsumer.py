@@ -1,7 +1,7 @@
 import pytest
 
 from support import rows, value
-from support_log import error_of
+from support.log import error_of
 
 REGISTER = "select pgq_coop.register_subconsumer(%s, %s, %s)"
 NAMES = "select consumer_name, last_tick from pgq.get_consumer_info()"

@@ -1,7 +1,7 @@
 import pytest
 
 from support import rows, value
-from support_log import coop_next, error_of, give_up
+from support.log import coop_next, error_of, give_up
 
 UNREGISTER = "select pgq_coop.unregister_subconsumer('changes', 'lake', 'one', %s::integer)"
 NAMES = "select consumer_name from pgq.get_consumer_info()"

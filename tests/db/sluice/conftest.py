@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from support_share_groups import create_group, make_log
+from support.share_groups import create_group, make_log
 
 
 @pytest.fixture

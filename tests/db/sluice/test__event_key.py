@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support import value
-from support_log import error_of
+from support.log import error_of
 
 QUERY = "select sluice._event_key(%s, 'type', %s, 'one', 'two', 'three', 'four')"
 REQUIRE = "select sluice._require_key(%s)"

@@ -1,7 +1,7 @@
 """sluice._forget_settled; in use in test_after_restore.py."""
 
 from support import rows
-from support_share_groups import GROUP, create_group, make_log, send_many
+from support.share_groups import GROUP, create_group, make_log, send_many
 
 
 def test_claims_that_are_open_unread_or_the_newest_stay(connection):

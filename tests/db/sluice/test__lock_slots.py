@@ -12,8 +12,8 @@ from pgsluice.client.calls.logs import rotate_page, tick_page
 from pgsluice.worker.maintenance import Maintenance
 from pgsluice.worker.ticker import Ticker
 from support import rows, value
-from support_failures import delay
-from support_share_groups import create_group
+from support.failures import delay
+from support.share_groups import create_group
 
 LOGS = 12
 NAMES = ["", *(f"log {n:02}" for n in range(1, LOGS))]

@@ -1,7 +1,7 @@
 """sluice.maintain() fires what is due, and lets old slots go in steps."""
 
 from support import rows, value
-from support_schedules import due_since, schedule
+from support.schedules import due_since, schedule
 
 
 def maintain(connection):

@@ -1,5 +1,5 @@
 from support import rows, value
-from support_share_groups import claim, send_many
+from support.share_groups import claim, send_many
 
 
 def test_the_next_claim_begins_where_the_last_one_ended_and_has_nothing(connection, group):

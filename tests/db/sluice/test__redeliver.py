@@ -7,7 +7,7 @@ import pytest
 
 from conftest import Database
 from support import rows, value, wait_until
-from support_share_groups import create_group
+from support.share_groups import create_group
 
 MB = 1024 * 1024
 

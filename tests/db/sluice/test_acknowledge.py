@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import tick
-from support_share_groups import (
+from support.log import tick
+from support.share_groups import (
     GROUP,
     LOG,
     acknowledge,

@@ -6,9 +6,9 @@ import pytest
 
 from conftest import TEMPLATE, VERSIONS, _new_database
 from support import rows, value
-from support_epoch import EPOCH, go_to_the_end_of_an_epoch
-from support_log import tick
-from support_restore import dump_and_restore
+from support.epoch import EPOCH, go_to_the_end_of_an_epoch
+from support.log import tick
+from support.restore import dump_and_restore
 
 
 @pytest.fixture(params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])

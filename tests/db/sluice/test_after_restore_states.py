@@ -10,8 +10,8 @@ import pytest
 
 from conftest import TEMPLATE, _new_database
 from support import rows, value
-from support_log import wait_until_due
-from support_restore import Logs, burn_ids, dump_and_restore, next_id
+from support.log import wait_until_due
+from support.restore import Logs, burn_ids, dump_and_restore, next_id
 
 database_on = contextmanager(_new_database)
 MANY = 30_000  # transaction ids, more than a restore takes

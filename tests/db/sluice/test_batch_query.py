@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import open_batch
+from support.log import open_batch
 
 
 @pytest.fixture

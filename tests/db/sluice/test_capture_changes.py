@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_capture import apply, contents, copy_of, logged
+from support.capture import apply, contents, copy_of, logged
 
 
 def changes(connection):

@@ -7,7 +7,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from support import rows, value
-from support_capture import apply, contents, copy_of, logged, snapshot
+from support.capture import apply, contents, copy_of, logged, snapshot
 
 
 def call(connection, table, after_key=None, qty=1000):

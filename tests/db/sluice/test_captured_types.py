@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_capture import apply, copy_of, logged, snapshot
+from support.capture import apply, copy_of, logged, snapshot
 
 VALUES = {
     "bool": ["true", "false"],

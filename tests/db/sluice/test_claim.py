@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from support import replace_in, rows, value
-from support_log import error_of, give_up, tick
-from support_share_groups import (
+from support.log import error_of, give_up, tick
+from support.share_groups import (
     GROUP,
     LOG,
     acknowledge,

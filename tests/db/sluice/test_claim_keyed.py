@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from support import replace_in, rows, value
-from support_log import error_of, tick
-from support_share_groups import (
+from support.log import error_of, tick
+from support.share_groups import (
     acknowledge,
     claim,
     create_group,
@@ -22,7 +22,7 @@ from support_share_groups import (
     rotate,
     send,
 )
-from support_share_keys import blocked, claimed_keys, make_keyed, send_keys, unpark
+from support.share_keys import blocked, claimed_keys, make_keyed, send_keys, unpark
 
 BLOCK_PARK = pytest.mark.parametrize("when_waiting", ["block", "park"])
 EACH = pytest.mark.parametrize("when_waiting", ["block", "skip", "park"])

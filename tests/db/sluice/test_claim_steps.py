@@ -12,8 +12,8 @@ from datetime import timedelta
 import pytest
 
 from support import rows, value
-from support_log import tick
-from support_share_groups import (
+from support.log import tick
+from support.share_groups import (
     acknowledge,
     claim,
     claimed,

@@ -3,7 +3,7 @@
 import pytest
 
 from support import value
-from support_log import delay_event, error_of, move_retries, wait_until_due
+from support.log import delay_event, error_of, move_retries, wait_until_due
 
 
 @pytest.fixture

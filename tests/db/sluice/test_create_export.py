@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import rows
-from support_exports import create_export, verify
+from support.exports import create_export, verify
 
 EXPORTS = "select queue_name, export_name, lake, lake_id from sluice.export order by 2"
 

@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_exports import archived, create_export
+from support.exports import archived, create_export
 
 
 def test_an_archive_is_no_longer_kept_for_it(orders):

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_exports import archived, create_export, verify
+from support.exports import archived, create_export, verify
 
 
 def test_what_every_export_has_verified_goes_and_nothing_else(orders):

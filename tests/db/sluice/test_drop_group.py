@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import error_of, tick
-from support_share_groups import (
+from support.log import error_of, tick
+from support.share_groups import (
     acknowledge,
     claim,
     claimed,

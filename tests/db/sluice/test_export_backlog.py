@@ -1,7 +1,7 @@
 import psycopg
 import pytest
 
-from support_exports import backlog, create_export, verify
+from support.exports import backlog, create_export, verify
 
 
 def test_it_is_what_the_archive_holds_and_the_export_has_not_verified(orders):

@@ -1,5 +1,5 @@
 from support import rows
-from support_exports import create_export, verify
+from support.exports import create_export, verify
 
 
 def slices(connection, count, columns=("msg_id",)):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from support import rows, value
-from support_schedules import due_since, fire, fire_all, fired_slots, schedule, state
+from support.schedules import due_since, fire, fire_all, fired_slots, schedule, state
 
 HOUR = timedelta(hours=1)
 

@@ -10,9 +10,9 @@ import pytest
 
 from conftest import Database
 from support import value
-from support_clock import DAY_S, Clock
-from support_log import tick
-from support_share_groups import (
+from support.clock import DAY_S, Clock
+from support.log import tick
+from support.share_groups import (
     GROUP,
     LOG,
     acknowledge,
@@ -27,7 +27,7 @@ from support_share_groups import (
     send,
     take_all,
 )
-from support_share_keys import blocked, make_keyed, send_keys
+from support.share_keys import blocked, make_keyed, send_keys
 
 # What the clock did before: each ends with the clock where the test goes on.
 STEPS = {

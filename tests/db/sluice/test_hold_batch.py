@@ -1,7 +1,7 @@
 import pytest
 
 from support import value
-from support_log import error_of, tick
+from support.log import error_of, tick
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import replace_in, rows, value
-from support_log import (
+from support.log import (
     consume_all,
     contents,
     delay_event,

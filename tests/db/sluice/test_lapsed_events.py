@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support import value
-from support_share_groups import (
+from support.share_groups import (
     LOG,
     acknowledge,
     claim,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from support import value
-from support_log import error_of
-from support_share_groups import acknowledge, let_pass
-from support_share_keys import blocked, claimed_keys, make_keyed, send_keys
+from support.log import error_of
+from support.share_groups import acknowledge, let_pass
+from support.share_keys import blocked, claimed_keys, make_keyed, send_keys
 
 
 def test_a_key_that_a_claim_has_keeps_others_waiting(connection):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from support import rows, value
-from support_log import error_of
-from support_share_groups import (
+from support.log import error_of
+from support.share_groups import (
     acknowledge,
     claim,
     claimed,

@@ -1,5 +1,5 @@
 from support import rows, value
-from support_log import consume_all, tick
+from support.log import consume_all, tick
 
 COLUMNS = [
     "log_name",

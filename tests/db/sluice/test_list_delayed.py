@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import delay_event, error_of, move_retries, wait_until_due
+from support.log import delay_event, error_of, move_retries, wait_until_due
 
 
 @pytest.fixture

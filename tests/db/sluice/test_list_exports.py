@@ -1,5 +1,5 @@
 from support import rows
-from support_exports import create_export, verify
+from support.exports import create_export, verify
 
 QUERY = (
     "select queue_name, export_name, lake, verified_at is not null, kept from sluice.list_exports()"

@@ -14,7 +14,7 @@ from conftest import Database
 from pgsluice.cli.main import cli
 from pgsluice.worker.maintenance import Maintenance
 from support import rows
-from support_failures import (
+from support.failures import (
     FAILURES,
     add_trigger,
     delay,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from support import rows
-from support_log import error_of
-from support_share_groups import acknowledge, claim, create_group, info, make_log, send
+from support.log import error_of
+from support.share_groups import acknowledge, claim, create_group, info, make_log, send
 
 
 def test_groups_are_in_the_order_of_their_names(connection, group):

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from support_schedules import schedule
+from support.schedules import schedule
 
 
 def test_all_are_listed_by_name_for_those_who_read_messages(orders, as_member):

@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import replace_in, value
-from support_log import tick
+from support.log import tick
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from pgsluice.spark.snapshots import Snapshot
-from support_snapshots import play, play_into
+from support.snapshots import play, play_into
 
 LOG = "log"
 

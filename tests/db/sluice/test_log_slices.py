@@ -7,7 +7,7 @@ from itertools import combinations
 import psycopg
 import pytest
 
-from support_snapshots import play, play_into
+from support.snapshots import play, play_into
 
 LOG = "log"
 

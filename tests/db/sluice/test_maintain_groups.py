@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_share_groups import let_pass
+from support.share_groups import let_pass
 
 
 @pytest.fixture

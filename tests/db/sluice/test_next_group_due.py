@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import delay_event, error_of
-from support_share_groups import acknowledge, claim, create_group, let_pass, renew, send, send_many
+from support.log import delay_event, error_of
+from support.share_groups import acknowledge, claim, create_group, let_pass, renew, send, send_many
 
 
 def due(connection, after=None):

@@ -1,7 +1,7 @@
 """sluice.next_schedule_at: when to look again."""
 
 from support import value
-from support_schedules import due_since, fire, schedule, state
+from support.schedules import due_since, fire, schedule, state
 
 NEXT = "select sluice.next_schedule_at()"
 

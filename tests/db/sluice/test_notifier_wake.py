@@ -9,7 +9,7 @@ from conftest import FAST
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from support import value
-from support_notify import Listener
+from support.notify import Listener
 
 
 def test_each_queue_is_notified_once_without_a_payload_and_the_notifier_when_asked(

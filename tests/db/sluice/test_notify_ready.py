@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from support import value
-from support_notify import Listener
+from support.notify import Listener
 
 NOTIFY = "select sluice.notify_ready()"
 

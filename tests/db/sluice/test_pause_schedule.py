@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import value
-from support_schedules import due_since, fire, schedule, state
+from support.schedules import due_since, fire, schedule, state
 
 
 def test_what_is_due_is_fired_no_more(orders):

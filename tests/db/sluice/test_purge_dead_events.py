@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import error_of
+from support.log import error_of
 
 
 def left(connection):

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from support import rows, value, wait_for_lock
-from support_log import consume_all, error_of
+from support.log import consume_all, error_of
 
 CLAIM = "select ev_id, attempt, deliveries, redriven, ev_type, ev_data, ev_extra1, ev_extra4 from sluice.claim('events', %s, 10)"
 

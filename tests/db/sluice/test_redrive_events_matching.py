@@ -3,7 +3,7 @@
 import pytest
 
 from support import rows, value
-from support_log import error_of
+from support.log import error_of
 
 
 def redriven(connection, arguments):

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from support import value
-from support_share_groups import (
+from support.share_groups import (
     acknowledge,
     claim,
     claimed,

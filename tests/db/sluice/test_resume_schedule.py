@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import value
-from support_schedules import due_since, fire, schedule, state
+from support.schedules import due_since, fire, schedule, state
 
 
 @pytest.mark.parametrize("catch_up", ["one", "all"])

@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import value
-from support_log import consume_all, finish, move_retries, open_batch, tick, waiting
+from support.log import consume_all, finish, move_retries, open_batch, tick, waiting
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_log import consume_all, tick
+from support.log import consume_all, tick
 
 COLUMNS = ["log_name", "segment", "action", "reason"]
 

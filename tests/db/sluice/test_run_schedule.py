@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_schedules import schedule, state
+from support.schedules import schedule, state
 
 
 def test_it_sends_now_and_touches_no_slot(orders):

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from support import rows, value
-from support_schedules import due_since, fire, schedule, state
+from support.schedules import due_since, fire, schedule, state
 
 NEXT_YEAR = datetime(2100, 1, 1, tzinfo=UTC)
 

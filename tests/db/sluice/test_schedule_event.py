@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support import rows
-from support_schedules import due_since, fire, state
+from support.schedules import due_since, fire, state
 
 CALL = "select sluice.schedule_event('nightly', 'changes', 'tick', '{}', every => '1 hour', ev_extra4 => 'x')"
 

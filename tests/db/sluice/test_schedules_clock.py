@@ -9,8 +9,8 @@ import pytest
 
 from conftest import Database
 from support import rows, value
-from support_clock import DAY_S, Clock
-from support_schedules import schedule
+from support.clock import DAY_S, Clock
+from support.schedules import schedule
 
 STEPS = {
     "back": [-DAY_S],

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from support import rows
-from support_share_groups import (
+from support.share_groups import (
     acknowledge,
     claim,
     dead,

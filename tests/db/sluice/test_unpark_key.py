@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from support import rows, value
-from support_log import error_of
-from support_share_groups import acknowledge, claim, let_pass
-from support_share_keys import blocked, claimed_keys, make_keyed, send_keys, unpark
+from support.log import error_of
+from support.share_groups import acknowledge, claim, let_pass
+from support.share_keys import blocked, claimed_keys, make_keyed, send_keys, unpark
 
 
 def park(connection, keys: str = "aab") -> None:

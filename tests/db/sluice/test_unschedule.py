@@ -1,7 +1,7 @@
 """sluice.unschedule: a schedule is gone, what it sent is not."""
 
 from support import rows, value
-from support_schedules import due_since, fire, schedule
+from support.schedules import due_since, fire, schedule
 
 
 def test_it_fires_no_more_and_what_it_sent_stays(orders):

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from support import rows, value, wait_for_lock
-from support_exports import archived, backlog, create_export, found, verify
+from support.exports import archived, backlog, create_export, found, verify
 
 
 def verify_found(connection, ids, times, hashes):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pgsluice
 
 SOURCE = Path(pgsluice.__file__).parents[1]
-GUIDES = Path(__file__).parents[1] / "docs" / "guides"
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 
 def write_example(guide: str, name: str, folder: Path) -> None:

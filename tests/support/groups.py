@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 
-from support_history import NEVER, Log, Operation
+from support.history import NEVER, Log, Operation
 
 VT_S = 1
 

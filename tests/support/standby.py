@@ -10,7 +10,7 @@ import psycopg
 
 from pgsluice.embedded import EmbeddedServer
 from support import value, wait_until
-from support_epoch import run_as_owner
+from support.epoch import run_as_owner
 
 SYNCHRONOUS = "select count(*) from pg_stat_replication where sync_state = 'sync'"
 

@@ -26,7 +26,7 @@ import pytest
 
 from pgsluice.embedded import EmbeddedServer, account, binaries
 
-SOURCE = Path(__file__).parent / "fixtures" / "shifted_clock.c"
+SOURCE = Path(__file__).parents[1] / "fixtures" / "shifted_clock.c"
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 DAY_S = 86_400.0
 _NS = 1_000_000_000

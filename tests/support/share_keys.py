@@ -8,7 +8,7 @@ import psycopg
 from psycopg.rows import namedtuple_row
 
 from support import value
-from support_share_groups import GROUP, LOG, claim, create_group, make_log
+from support.share_groups import GROUP, LOG, claim, create_group, make_log
 
 
 def make_keyed(
