@@ -33,7 +33,7 @@ check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/lint-imports --no-cache
 	@$(MAKE) --no-print-directory verify
 
-generate: .venv/.dev ## write what is generated: client/_sync, docs/reference, tests/fixtures/schema
+generate: .venv/.dev ## write what is generated: client/_sync, docs/reference, tests/fixtures/schema.txt
 	$(BIN)/python tools/sync_from_async.py
 	$(BIN)/python tools/schema_dump.py
 	$(BIN)/python tools/reference_docs.py

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "src" / "pgsluice"
-FOLDERS = (PACKAGE / "client", PACKAGE / "worker")
+FOLDERS = (PACKAGE / "client", PACKAGE / "worker" / "engine")
 WORDS = (
     (r"\bAsync(?=[A-Z])", ""),
     (r"\basync (?=def|with|for)", ""),

@@ -48,7 +48,7 @@ def test_a_worker_that_gets_no_connection_names_the_limit_and_starts_when_there_
     some.wait_until(lambda: len(some.lines("done")) == EACH, "all to be done")
 
     lines = [line for line in some.log().splitlines() if said in line]
-    assert all("WARNING pgsluice.worker.process: cannot connect" in line for line in lines)
+    assert all("WARNING pgsluice.worker.process.process: cannot connect" in line for line in lines)
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import time
 import psycopg
 import pytest
 
-from pgsluice.worker.runtime import connections
+from pgsluice.worker.engine import connections
 
 CONNECTIONS = 6
 ANSWER_S = 2.0

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from pgsluice.errors import ConnectionFailedError
-from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
-from pgsluice.worker.handler import Execution, HandlerSpec, Mode, QueueRoute
-from pgsluice.worker.runtime.delivery import Delivery, Settled
-from pgsluice.worker.runtime.lock_waits import LockWaits
-from pgsluice.worker.runtime.sources import Feed
-from pgsluice.worker.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.delivery import Delivery, Settled
+from pgsluice.worker.engine.lock_waits import LockWaits
+from pgsluice.worker.engine.sources import Feed
+from pgsluice.worker.engine.worker import Worker, WorkerOptions
+from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Mode, QueueRoute
 
 NOW = datetime.now(UTC)
 

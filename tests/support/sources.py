@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
 
-from pgsluice.worker.handler import Execution, HandlerSpec, Route
+from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Route
 
 
 def spec(route: Route, name: str = "handler", **fields: Any) -> HandlerSpec:

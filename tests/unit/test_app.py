@@ -17,9 +17,9 @@ import pytest
 from pgsluice.client.log_records import NewEvent
 from pgsluice.errors import ArgumentError, PayloadError
 from pgsluice.worker import App, Batch, Execution, Handler, Mode, Retry
-from pgsluice.worker.handler import ConsumerRoute, GroupRoute, Limits, QueueRoute
-from pgsluice.worker.middleware import around
-from pgsluice.worker.schedules import ScheduleSpec
+from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, Limits, QueueRoute
+from pgsluice.worker.handlers.middleware import around
+from pgsluice.worker.upkeep.schedules import ScheduleSpec
 
 if TYPE_CHECKING:
     from pgsluice.nowhere import Missing
@@ -322,7 +322,7 @@ def test_many_are_one_call_and_an_error_names_which_one(monkeypatch):
     def no_server(*_arguments, **_options):
         raise AssertionError("something was connected")
 
-    monkeypatch.setattr("pgsluice.worker.sending_pools.connect", no_server)
+    monkeypatch.setattr("pgsluice.worker.handlers.sending_pools.connect", no_server)
     with pytest.raises(PayloadError, match=r"payloads\[1\].id is of type str; it must be int"):
         load.send_many([Order(1), Order("x")])
     with pytest.raises(PayloadError, match=r"payloads\[1\].id is of type str"):

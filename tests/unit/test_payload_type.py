@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.errors import ArgumentError, PayloadError
-from pgsluice.worker.payload import payload_type
+from pgsluice.worker.handlers.payload import payload_type
 
 
 class Color(Enum):
@@ -336,7 +336,7 @@ sys.modules["pydantic"] = None
 from dataclasses import dataclass
 from datetime import timedelta
 from pgsluice.errors import ArgumentError
-from pgsluice.worker.payload import payload_type
+from pgsluice.worker.handlers.payload import payload_type
 
 @dataclass
 class Order:
@@ -360,7 +360,7 @@ except ArgumentError as error:
 
 def test_pydantic_is_not_imported_for_what_does_not_need_it():
     program = (
-        "import sys; from pgsluice.worker.payload import payload_type; payload_type(dict[str, list[int] | None]); "
+        "import sys; from pgsluice.worker.handlers.payload import payload_type; payload_type(dict[str, list[int] | None]); "
         "print('pydantic' in sys.modules)"
     )
     ran = subprocess.run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgsluice.client.calls.listeners import Ends, Look, Pulse
-from pgsluice.worker.readiness import Readiness, Wanted
+from pgsluice.worker.wakeups.readiness import Readiness, Wanted
 
 EPOCH_S = 1_800_000_000.0
 ROUND_S = 0.05

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgsluice.worker.signs import Kind, ListenerState, Signs
+from pgsluice.worker.wakeups.signs import Kind, ListenerState, Signs
 
 QUEUES = {Kind.QUEUE}
 LOGS = {Kind.LOG}

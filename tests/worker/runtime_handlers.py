@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import PayloadError
-from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
-from pgsluice.worker.handler import Batch, Execution
+from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.handlers.handler import Batch, Execution
 from support.runtime import spec_for
 
 

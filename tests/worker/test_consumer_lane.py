@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from pgsluice import App, Context, EventLog, Maintenance, Retry, Ticker, Worker
-from pgsluice.worker.answer import Reject, Release
-from pgsluice.worker.handler import ConsumerRoute, Execution, HandlerSpec
+from pgsluice.worker.handlers.answer import Reject, Release
+from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, HandlerSpec
 from support import rows, value
 from support.listen import running
 from support.sources import spec, until

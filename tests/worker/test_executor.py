@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 from pgsluice.errors import ConfigurationError, PayloadError
-from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
-from pgsluice.worker.handler import Limits
-from pgsluice.worker.worker import WorkerOptions
+from pgsluice.worker.engine.worker import WorkerOptions
+from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.handlers.handler import Limits
 from support.runtime import MemorySource, running, spec_for, until, worker_for
 from worker.runtime_handlers import do, each, nobody_spec
 

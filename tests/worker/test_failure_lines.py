@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from pgsluice import EventConsumer, EventLog, QueueWorker, Retry, ShareGroup
-from pgsluice.worker import failure_log
-from pgsluice.worker.handler import ConsumerRoute, Execution, GroupRoute, QueueRoute
+from pgsluice.worker.engine import failure_log
+from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, GroupRoute, QueueRoute
 from support import value
 from support.sources import spec
 from worker.test_consumer_lane import work

@@ -12,12 +12,14 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from pgsluice.worker import Retry, failure_log, log_lines
-from pgsluice.worker.answer import Reject, RetryAfter
-from pgsluice.worker.failure_log import FailureLog, Origin
-from pgsluice.worker.redaction import values_of, without_secrets, without_values
-from pgsluice.worker.runtime.delivery import Failure
-from pgsluice.worker.runtime.ending import failure_of
+from pgsluice.worker import Retry
+from pgsluice.worker.engine import failure_log
+from pgsluice.worker.engine.delivery import Failure
+from pgsluice.worker.engine.ending import failure_of
+from pgsluice.worker.engine.failure_log import FailureLog, Origin
+from pgsluice.worker.engine.redaction import values_of, without_secrets, without_values
+from pgsluice.worker.handlers.answer import Reject, RetryAfter
+from pgsluice.worker.process import log_lines
 from support.runtime import MemorySource, running, spec_for, until, worker_for
 from worker.runtime_handlers import do
 

@@ -12,8 +12,8 @@ import pytest
 
 from pgsluice import WorkQueue
 from pgsluice.worker import App, Context, Retry
-from pgsluice.worker import worker as worker_module
-from pgsluice.worker.worker import Worker
+from pgsluice.worker.engine import worker as worker_module
+from pgsluice.worker.engine.worker import Worker
 from support import value, wait_until
 from support.runtime import running, until
 from worker.test_row_locks import archived

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from pgsluice.errors import ArgumentError, PayloadError, ServerError
-from pgsluice.worker.answer import Done, Reject, Release
-from pgsluice.worker.handler import Batch, Limits
-from pgsluice.worker.runtime import patience
-from pgsluice.worker.runtime.turns import Turn, Turns
-from pgsluice.worker.worker import WorkerOptions
+from pgsluice.worker.engine import patience
+from pgsluice.worker.engine.turns import Turn, Turns
+from pgsluice.worker.engine.worker import WorkerOptions
+from pgsluice.worker.handlers.answer import Done, Reject, Release
+from pgsluice.worker.handlers.handler import Batch, Limits
 from support.runtime import (
     MemorySource,
     running,
@@ -637,7 +637,7 @@ def test_a_worker_needs_handlers_that_are_there():
     app = SimpleNamespace(
         name="shop", dsn=None, handlers={"handler": spec_for(handle)}, middlewares=[]
     )
-    from pgsluice.worker.worker import Worker
+    from pgsluice.worker.engine.worker import Worker
 
     with pytest.raises(ArgumentError, match="no handler 'mail'; it has handler"):
         Worker(app, handlers=["mail"])

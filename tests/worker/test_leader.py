@@ -10,9 +10,9 @@ from psycopg import conninfo
 
 from pgsluice import resolve
 from pgsluice.errors import PrivilegeError, ServerError
-from pgsluice.worker import start_checks
-from pgsluice.worker.leader import Leader, Standing
-from pgsluice.worker.maintainer import Maintainer
+from pgsluice.worker.engine import start_checks
+from pgsluice.worker.upkeep.leader import Leader, Standing
+from pgsluice.worker.upkeep.maintainer import Maintainer
 from support import value, wait_until
 from support.pooler import pooling
 from support.proxy import BlackHole
@@ -157,7 +157,7 @@ def test_a_role_that_may_not_maintain_leaves_it_to_others(worker_url, observer, 
 
 def test_several_servers_are_asked_for_the_one_that_takes_writes():
     from pgsluice import App
-    from pgsluice.worker.service import target_of
+    from pgsluice.worker.process.service import target_of
 
     def wanted(dsn):
         return conninfo.conninfo_to_dict(target_of(App(dsn), None).conninfo).get(

@@ -24,7 +24,7 @@ from pgsluice import (
     WorkQueue,
 )
 from pgsluice.errors import ArgumentError
-from pgsluice.worker.signs import Kind, Place
+from pgsluice.worker.wakeups.signs import Kind, Place
 from support import rows, value, wait_until
 from support.listen import running
 from support.pooler import pooling

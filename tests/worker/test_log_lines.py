@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from pgsluice.worker import log_lines
+from pgsluice.worker.process import log_lines
 
 PASSWORD = "s3cret:/@word"
 QUOTED = "s3cret%3A%2F%40word"
@@ -107,7 +107,7 @@ def test_warnings_of_the_runtime_are_two_a_second_and_those_kept_back_are_counte
     now_s = [100.0]
     monkeypatch.setattr(log_lines.time, "monotonic", lambda: now_s[0])
     stream = written()
-    log = logging.getLogger("pgsluice.worker.listener")
+    log = logging.getLogger("pgsluice.worker.wakeups.listener")
 
     for tenth in range(100):
         now_s[0] = 100.0 + tenth / 10

@@ -11,9 +11,9 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice import EventLog, WorkQueue
 from pgsluice.worker import App, Batch, Context, Retry, SyncContext
-from pgsluice.worker.runtime.ending import failed
-from pgsluice.worker.runtime.lost_sessions import UNCOUNTED_MAX, LostSessions
-from pgsluice.worker.worker import Worker
+from pgsluice.worker.engine.ending import failed
+from pgsluice.worker.engine.lost_sessions import UNCOUNTED_MAX, LostSessions
+from pgsluice.worker.engine.worker import Worker
 from support import rows
 from support.runtime import MemorySource, until
 from worker.test_worker import EFFECT, effects, left

@@ -21,9 +21,9 @@ from pgsluice.worker import (
     RetryAfter,
     SyncContext,
 )
-from pgsluice.worker.answer import DELAY_MAX_S
-from pgsluice.worker.outcome import RetryEventError, RetryIn
-from pgsluice.worker.runtime.lost_sessions import UNCOUNTED_MAX
+from pgsluice.worker.engine.lost_sessions import UNCOUNTED_MAX
+from pgsluice.worker.handlers.answer import DELAY_MAX_S
+from pgsluice.worker.handlers.outcome import RetryEventError, RetryIn
 from support import rows, value
 from support.runtime import until
 from worker.test_worker import EFFECT, drained, effects, left

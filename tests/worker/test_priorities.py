@@ -6,7 +6,7 @@ from collections import Counter
 
 from pgsluice import App, WorkQueue
 from pgsluice.worker import Context
-from pgsluice.worker.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.worker import Worker, WorkerOptions
 from support import value
 from support.runtime import running, until
 

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from pgsluice.errors import ConnectionFailedError, NotInstalledError
-from pgsluice.worker.process import EXIT_DONE, EXIT_LEFT, EXIT_REPLACE, serve
-from pgsluice.worker.runtime.delivery import Counts
-from pgsluice.worker.runtime.status import WorkerStatus
-from pgsluice.worker.shutdown import Level, Shutdown
+from pgsluice.worker.engine.delivery import Counts
+from pgsluice.worker.engine.status import WorkerStatus
+from pgsluice.worker.process.process import EXIT_DONE, EXIT_LEFT, EXIT_REPLACE, serve
+from pgsluice.worker.process.shutdown import Level, Shutdown
 
 
 class FakeWorker:

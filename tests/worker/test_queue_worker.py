@@ -12,8 +12,8 @@ import pytest
 
 from pgsluice import QueueWorker, Retry, WorkQueue
 from pgsluice.errors import ArgumentError, ConnectionFailedError, PrivilegeError, QueueNotFoundError
-from pgsluice.worker.queue_worker import Round
-from pgsluice.worker.runtime.lost_sessions import UNCOUNTED_MAX
+from pgsluice.worker.engine.lost_sessions import UNCOUNTED_MAX
+from pgsluice.worker.engine.queue_worker import Round
 from support import rows, value, wait_until
 
 

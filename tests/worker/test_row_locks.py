@@ -10,10 +10,10 @@ import pytest
 
 from pgsluice import EventLog, WorkQueue
 from pgsluice.worker import App, Done, Retry, SyncContext
-from pgsluice.worker.handler import GroupRoute
-from pgsluice.worker.runtime.delivery import Settlement
-from pgsluice.worker.runtime.sources import make_source
-from pgsluice.worker.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.delivery import Settlement
+from pgsluice.worker.engine.sources import make_source
+from pgsluice.worker.engine.worker import Worker, WorkerOptions
+from pgsluice.worker.handlers.handler import GroupRoute
 from support import rows, value
 from support.runtime import running, until
 from support.sources import pool_of, spec

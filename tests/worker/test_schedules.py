@@ -13,7 +13,7 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice import AsyncSchedules, NewEvent, Scheduler, ScheduleSpec
 from pgsluice.errors import ArgumentError, PrivilegeError
-from pgsluice.worker.schedules import declare_schedules
+from pgsluice.worker.upkeep.schedules import declare_schedules
 from support import rows, value, wait_until
 from support.listen import running
 from support.schedules import schedule

@@ -17,12 +17,12 @@ from pgsluice.errors import (
     LogNotFoundError,
     QueueNotFoundError,
 )
-from pgsluice.worker.answer import Done, Reject, Release, RetryAfter
-from pgsluice.worker.handler import GroupRoute, QueueRoute
-from pgsluice.worker.retry import Retry
-from pgsluice.worker.runtime.delivery import Failure, Settlement
-from pgsluice.worker.runtime.group_source import GroupSource
-from pgsluice.worker.runtime.sources import make_feeds, make_source
+from pgsluice.worker.engine.delivery import Failure, Settlement
+from pgsluice.worker.engine.group_source import GroupSource
+from pgsluice.worker.engine.sources import make_feeds, make_source
+from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.handlers.handler import GroupRoute, QueueRoute
+from pgsluice.worker.handlers.retry import Retry
 from support import rows, value
 from support.sources import pool_of, spec
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.worker.health import Health, HealthEndpoint, HealthFile
-from pgsluice.worker.shutdown import Level, Shutdown
-from pgsluice.worker.supervisor import Supervisor
+from pgsluice.worker.process.health import Health, HealthEndpoint, HealthFile
+from pgsluice.worker.process.shutdown import Level, Shutdown
+from pgsluice.worker.process.supervisor import Supervisor
 from support import wait_until
 
 RUNNING = {"state": "running", "sources": [{"is_reachable": True}]}
@@ -219,8 +219,8 @@ def test_processes_end_when_their_supervisor_is_killed(tmp_path):
         textwrap.dedent(
             """
             import os
-            from pgsluice.worker.shutdown import Shutdown
-            from pgsluice.worker.supervisor import Superior
+            from pgsluice.worker.process.shutdown import Shutdown
+            from pgsluice.worker.process.supervisor import Superior
             superior, shutdown = Superior(), Shutdown(60)
             superior.follow(shutdown)
             with open(superior.settings["tally"], "a") as file:
@@ -234,9 +234,9 @@ def test_processes_end_when_their_supervisor_is_killed(tmp_path):
         textwrap.dedent(
             f"""
             import asyncio, sys
-            from pgsluice.worker.health import Health
-            from pgsluice.worker.shutdown import Shutdown
-            from pgsluice.worker.supervisor import Supervisor
+            from pgsluice.worker.process.health import Health
+            from pgsluice.worker.process.shutdown import Shutdown
+            from pgsluice.worker.process.supervisor import Supervisor
             asyncio.run(Supervisor(
                 [sys.executable, {str(child)!r}], {{"tally": {str(tally)!r}}}, processes=2, stall_s=0,
                 ends_itself=False, shutdown=Shutdown(60), health=Health(processes=2, stall_s=0),
@@ -302,7 +302,7 @@ def test_the_endpoint_tells_live_from_ready(monkeypatch):
         )  # to be started anew would not bring the server back
 
         monkeypatch.setattr(
-            "pgsluice.worker.health.time.monotonic", lambda: time.perf_counter() + 1e9
+            "pgsluice.worker.process.health.time.monotonic", lambda: time.perf_counter() + 1e9
         )
         assert ask(endpoint.port, "/live")[0] == 503
         assert ask(endpoint.port, "/")[0] == 200

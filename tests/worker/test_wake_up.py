@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 from pgsluice import App, AsyncListener, EventLog, ListenerState, Notifier, Ticker, WorkQueue
-from pgsluice.worker.answer import Done, RetryAfter
-from pgsluice.worker.handler import GroupRoute, Limits, QueueRoute
-from pgsluice.worker.runtime.delivery import Settlement
-from pgsluice.worker.runtime.sources import make_source
-from pgsluice.worker.worker import Worker
+from pgsluice.worker.engine.delivery import Settlement
+from pgsluice.worker.engine.sources import make_source
+from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.handlers.answer import Done, RetryAfter
+from pgsluice.worker.handlers.handler import GroupRoute, Limits, QueueRoute
 from support import value
 from support.listen import running
 from support.sources import pool_of, spec, until

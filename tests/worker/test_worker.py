@@ -14,8 +14,8 @@ from pgsluice.client.calls import Call
 from pgsluice.client.calls.call import nothing
 from pgsluice.errors import ConnectionFailedError, LeaseLostError
 from pgsluice.worker import App, Context, Reject, Release, Retry, RetryAfter, SyncContext
-from pgsluice.worker.runtime import connections
-from pgsluice.worker.worker import Worker
+from pgsluice.worker.engine import connections
+from pgsluice.worker.engine.worker import Worker
 from support import rows, value
 from support.runtime import running, until
 

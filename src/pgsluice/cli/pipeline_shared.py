@@ -21,7 +21,7 @@ from pgsluice.spark.pipelines.config import Pipeline
 from pgsluice.spark.pipelines.runner import Runner
 from pgsluice.spark.pipelines.tasks import tasks_of
 from pgsluice.spark.running import Progress
-from pgsluice.worker.log_lines import JsonLines, TextLines, secrets_of
+from pgsluice.worker.process.log_lines import JsonLines, TextLines, secrets_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -13,9 +13,10 @@ from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.queue_shared import show
 from pgsluice.cli.worker_shared import app_argument, handlers_option, queues_option
-from pgsluice.worker import start_checks
-from pgsluice.worker.loading import choose, describe, load_app
-from pgsluice.worker.service import Service, Settings, run_service, target_of
+from pgsluice.worker.app.choosing import choose, describe
+from pgsluice.worker.engine import start_checks
+from pgsluice.worker.process.loading import load_app
+from pgsluice.worker.process.service import Service, Settings, run_service, target_of
 
 _SECONDS = click.FloatRange(min=0, min_open=True)
 _SECONDS_OR_NONE = click.FloatRange(min=0)
@@ -196,7 +197,7 @@ def check(
 
     Exit code 1: something is wrong; what to do is said. 3: the app cannot be imported, or the server not be reached.
     """
-    from pgsluice.worker.worker import WorkerOptions
+    from pgsluice.worker.engine.worker import WorkerOptions
 
     app = load_app(app_name)
     specs = choose(app, handlers, queues)

@@ -37,7 +37,7 @@ def failures_without_traceback() -> Iterator[None]:
         record.exc_text = None
         return True
 
-    logger = logging.getLogger("pgsluice.worker.failure_log")
+    logger = logging.getLogger("pgsluice.worker.engine.failure_log")
     logger.addFilter(drop_traceback)
     try:
         yield

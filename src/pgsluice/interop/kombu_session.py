@@ -18,8 +18,8 @@ from pgsluice.errors import (
     SluiceError,
 )
 from pgsluice.interop.exchanges import Binding, queue_name_of
-from pgsluice.worker.listener import Listener
-from pgsluice.worker.subscription import Subscription
+from pgsluice.worker.wakeups.listener import Listener
+from pgsluice.worker.wakeups.subscription import Subscription
 
 _log = logging.getLogger(__name__)
 HEARTBEATS = 3  # in a visibility timeout: two may fail before a claim is over

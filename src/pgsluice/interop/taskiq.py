@@ -38,8 +38,8 @@ from pgsluice.errors import (
     RetryableError,
     SluiceError,
 )
-from pgsluice.worker.listener import AsyncListener
 from pgsluice.worker.pause import next_delay_s
+from pgsluice.worker.wakeups.listener import AsyncListener
 
 try:
     from taskiq import AckableMessage, AsyncBroker, BrokerMessage

@@ -1,25 +1,25 @@
 """Processes and threads that run your code, the one that ticks, and those that wake and are woken."""
 
-from pgsluice.worker._async.event_batch import AsyncEventBatch
-from pgsluice.worker._async.event_consumer import AsyncEventConsumer
-from pgsluice.worker._sync.event_batch import EventBatch
-from pgsluice.worker._sync.event_consumer import EventConsumer
-from pgsluice.worker.answer import Answer, Done, Reject, Release, RetryAfter
-from pgsluice.worker.app import App
-from pgsluice.worker.handler import Batch, Execution, Mode
-from pgsluice.worker.listener import AsyncListener, Listener, ListenerState
-from pgsluice.worker.maintainer import Maintainer, Pace
-from pgsluice.worker.maintenance import Maintenance
-from pgsluice.worker.notifier import Notifier
-from pgsluice.worker.outcome import ConsumedBatch, RetryEventError, RetryIn
-from pgsluice.worker.queue_worker import QueueWorker
-from pgsluice.worker.retry import Retry
-from pgsluice.worker.runtime.context import Context, SyncContext
-from pgsluice.worker.schedules import Scheduler, ScheduleSpec
-from pgsluice.worker.sendable import Handler
-from pgsluice.worker.subscription import AsyncSubscription, Subscription
-from pgsluice.worker.ticker import Ticker
-from pgsluice.worker.worker import Worker, WorkerOptions
+from pgsluice.worker.app.app import App
+from pgsluice.worker.engine._async.event_batch import AsyncEventBatch
+from pgsluice.worker.engine._async.event_consumer import AsyncEventConsumer
+from pgsluice.worker.engine._sync.event_batch import EventBatch
+from pgsluice.worker.engine._sync.event_consumer import EventConsumer
+from pgsluice.worker.engine.context import Context, SyncContext
+from pgsluice.worker.engine.queue_worker import QueueWorker
+from pgsluice.worker.engine.worker import Worker, WorkerOptions
+from pgsluice.worker.handlers.answer import Answer, Done, Reject, Release, RetryAfter
+from pgsluice.worker.handlers.handler import Batch, Execution, Mode
+from pgsluice.worker.handlers.outcome import ConsumedBatch, RetryEventError, RetryIn
+from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.handlers.sendable import Handler
+from pgsluice.worker.upkeep.maintainer import Maintainer, Pace
+from pgsluice.worker.upkeep.maintenance import Maintenance
+from pgsluice.worker.upkeep.schedules import Scheduler, ScheduleSpec
+from pgsluice.worker.upkeep.ticker import Ticker
+from pgsluice.worker.wakeups.listener import AsyncListener, Listener, ListenerState
+from pgsluice.worker.wakeups.notifier import Notifier
+from pgsluice.worker.wakeups.subscription import AsyncSubscription, Subscription
 
 __all__ = [
     "Answer",

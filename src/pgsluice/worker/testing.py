@@ -18,17 +18,17 @@ from pgsluice.client.calls import Call
 from pgsluice.client.calls.call import no_change
 from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError, HandlerError, RetryableError
-from pgsluice.worker.answer import Answer
-from pgsluice.worker.app import App
-from pgsluice.worker.handler import HandlerSpec, QueueRoute
-from pgsluice.worker.runtime.connections import Connections
-from pgsluice.worker.runtime.delivery import Counts, Delivery, Failure, Settled, Settlement
-from pgsluice.worker.runtime.ending import Ending
-from pgsluice.worker.runtime.executor import Executor
-from pgsluice.worker.runtime.lock_waits import LockWaits
-from pgsluice.worker.runtime.source import Source
-from pgsluice.worker.sendable import Handler
-from pgsluice.worker.worker import Worker
+from pgsluice.worker.app.app import App
+from pgsluice.worker.engine.connections import Connections
+from pgsluice.worker.engine.delivery import Counts, Delivery, Failure, Settled, Settlement
+from pgsluice.worker.engine.ending import Ending
+from pgsluice.worker.engine.executor import Executor
+from pgsluice.worker.engine.lock_waits import LockWaits
+from pgsluice.worker.engine.source import Source
+from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.handlers.answer import Answer
+from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
+from pgsluice.worker.handlers.sendable import Handler
 
 _SOURCE_NAME = "a test"
 _TICK_S = 0.05

@@ -9,8 +9,8 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.logs import rotate_page, tick_page
-from pgsluice.worker.maintenance import Maintenance
-from pgsluice.worker.ticker import Ticker
+from pgsluice.worker.upkeep.maintenance import Maintenance
+from pgsluice.worker.upkeep.ticker import Ticker
 from support import rows, value
 from support.failures import delay
 from support.share_groups import create_group

@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from conftest import Database
 from pgsluice.cli.main import cli
-from pgsluice.worker.maintenance import Maintenance
+from pgsluice.worker.upkeep.maintenance import Maintenance
 from support import rows
 from support.failures import (
     FAILURES,

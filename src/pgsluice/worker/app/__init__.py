@@ -1,0 +1,1 @@
+"""`App`: its handlers and schedules, and how a program runs them."""

@@ -1,0 +1,71 @@
+"""Choose handlers of an app by name, queue or log, and describe where their messages come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgsluice.errors import ConfigurationError
+from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, HandlerSpec, QueueRoute
+
+if TYPE_CHECKING:
+    from pgsluice.worker.app.app import App
+
+
+def choose(
+    app: App, handlers: list[str] | None, queues: list[str] | None
+) -> dict[str, HandlerSpec]:
+    """Return the handlers of an app that are meant.
+
+    Args:
+        app: Has them.
+        handlers: Their names; None: all.
+        queues: Of the work queues and logs that their messages come from; None: all.
+
+    Raises:
+        ConfigurationError: One that is named is not there, or none is left.
+    """
+    places = {place_of(spec).lower() for spec in app.handlers.values()}
+    _require("named", handlers, set(app.handlers), app)
+    _require(
+        "for queue or log", None if queues is None else [q.lower() for q in queues], places, app
+    )
+    wanted = {queue.lower() for queue in queues or places}
+    chosen = {
+        name: spec
+        for name, spec in app.handlers.items()
+        if (handlers is None or name in handlers) and place_of(spec).lower() in wanted
+    }
+    if not chosen:
+        raise ConfigurationError(
+            f"app {app.name} has no handlers{' of these queues' if app.handlers else ''}; nothing would be done"
+        )
+    return chosen
+
+
+def place_of(spec: HandlerSpec) -> str:
+    """The name of the work queue or log that the messages come from."""
+    return spec.route.queue_name if isinstance(spec.route, QueueRoute) else spec.route.log_name
+
+
+def describe(spec: HandlerSpec) -> str:
+    """Where the messages come from, for people."""
+    match spec.route:
+        case QueueRoute(queue_name=queue_name, topic=topic):
+            return f"queue {queue_name}" + (f", topic {topic}" if topic else "")
+        case GroupRoute(log_name=log_name, group_name=group_name, event_types=types):
+            return f"log {log_name}, group {group_name}" + _types(types)
+        case ConsumerRoute(log_name=log_name, consumer_name=consumer_name, event_types=types):
+            return f"log {log_name}, consumer {consumer_name}" + _types(types)
+
+
+def _types(event_types: tuple[str, ...]) -> str:
+    return f", {' '.join(event_types)}" if event_types else ""
+
+
+def _require(what: str, named: list[str] | None, there: set[str], app: App) -> None:
+    missing = sorted(set(named or ()) - there)
+    if missing:
+        known = ", ".join(sorted(there)) or "none"
+        raise ConfigurationError(
+            f"app {app.name} has no handler {what} {', '.join(missing)}; there is {known}"
+        )

@@ -1,0 +1,168 @@
+"""A worker inside another program: beside the requests of a web application, in its event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from pgsluice.connection import Target, for_writing, resolve
+from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError
+from pgsluice.worker.app.beginning import begin
+from pgsluice.worker.app.choosing import choose
+from pgsluice.worker.engine import start_checks
+from pgsluice.worker.engine.status import WorkerStatus
+from pgsluice.worker.engine.worker import Worker, WorkerOptions
+from pgsluice.worker.pause import next_delay_s
+from pgsluice.worker.upkeep.maintainer import Maintainer
+
+if TYPE_CHECKING:
+    from pgsluice.worker.app.app import App
+
+_log = logging.getLogger(__name__)
+_AT_ONCE_S = 3.0
+
+
+class BackgroundWorker:
+    """A worker in the background of an event loop: begun anew when it fails, stopped with the program.
+
+    Threads that hang are not replaced: they keep their slots and their messages, so there are never more than the
+    handlers' `concurrency`. Other handlers go on.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        handlers: Sequence[str] | None,
+        queues: Sequence[str] | None,
+        options: WorkerOptions | None,
+    ) -> None:
+        """Prepare it; see `lifespan`."""
+        self._app = app
+        self._specs = choose(
+            app,
+            None if handlers is None else list(handlers),
+            None if queues is None else list(queues),
+        )
+        self._options = options or WorkerOptions()
+        self._target = for_writing(resolve(app.dsn))
+        self._connection_options = start_checks.UNKNOWN
+        self._worker = self._make()
+        self._is_stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def target(self) -> Target:
+        """Where it works."""
+        return self._target
+
+    def status(self) -> WorkerStatus:
+        """Return how it fares; may be asked from any thread.
+
+        `wants_replacement` is True while threads hang, as only a restart of the program ends them.
+        """
+        return self._worker.status()
+
+    async def start(self) -> None:
+        """Look whether it can work, and begin. A server that is away is waited for in the background.
+
+        Raises:
+            SluiceError: What waiting does not mend, such as a database without the schemas.
+        """
+        try:
+            self._connection_options = await begin(
+                self._app,
+                self._specs.values(),
+                self._target,
+                connections=self._options.shares(self._specs.values()).total,
+            )
+            self._worker = self._make()
+        except (ConnectionFailedError, RetryableError) as error:
+            _log.warning("worker: %s; it begins when the server is there", error)
+        self._task = asyncio.create_task(self._run(), name=f"pgsluice worker {self._app.name}")
+
+    async def stop(self, grace_s: float) -> None:
+        """Claim nothing more, finish what has begun, and end; after `grace_s` seconds at once."""
+        self._is_stopping = True
+        if self._task is None:
+            return
+        for is_last, deadline_s in ((False, grace_s), (True, _AT_ONCE_S)):
+            self._worker.stop(now=is_last)
+            done, _ = await asyncio.wait([self._task], timeout=deadline_s)
+            if done:
+                return
+        self._task.cancel()
+        await asyncio.wait([self._task], timeout=_AT_ONCE_S)
+
+    def _make(self) -> Worker:
+        return Worker(
+            self._app,
+            handlers=list(self._specs),
+            options=self._options,
+            conninfo=self._target.conninfo,
+            connection_options=self._connection_options,
+            # A new worker in the same process would not end threads that hang, but add more, and start their messages
+            # again beside them.
+            ends_when_hung=False,
+        )
+
+    async def _run(self) -> None:
+        delay_s = 0.0
+        while not self._is_stopping:
+            try:
+                await self._worker.run()
+                why = "it ended"
+            except SluiceError as error:
+                why = str(error)
+            if self._is_stopping:
+                return
+            delay_s = next_delay_s(delay_s)
+            _log.error("worker: %s; again in %.1f s", why, delay_s)
+            await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
+            self._worker = self._make()
+
+
+@asynccontextmanager
+async def lifespan(
+    app: App,
+    *,
+    handlers: Sequence[str] | None = None,
+    queues: Sequence[str] | None = None,
+    options: WorkerOptions | None = None,
+    maintenance: bool = True,
+    grace_s: float = 10.0,
+) -> AsyncGenerator[dict[str, BackgroundWorker]]:
+    """Run a worker while the block runs, in the same event loop; signals stay with the program.
+
+    Args:
+        app: Whose handlers.
+        handlers: Which of them; None: all.
+        queues: Only those whose messages come from these work queues or logs; None: all.
+        options: How it works.
+        maintenance: Also keep the database in order, when this process is the one that leads.
+        grace_s: How long handlers that have begun may take at the end, seconds.
+
+    Yields:
+        `{"worker": BackgroundWorker}`: what Starlette and FastAPI make `request.state.worker` of.
+
+    Raises:
+        SluiceError: It cannot work, and waiting would not mend it.
+    """
+    worker = BackgroundWorker(app, handlers=handlers, queues=queues, options=options)
+    await worker.start()
+    end = threading.Event()
+    if maintenance:
+        maintainer = Maintainer(worker.target.conninfo)
+        threading.Thread(
+            target=maintainer.run_beside, args=[end], name="pgsluice maintainer", daemon=True
+        ).start()
+    try:
+        yield {"worker": worker}
+    finally:
+        end.set()
+        await worker.stop(grace_s)

@@ -1,0 +1,1 @@
+"""What a worker does with messages: claim, run the handler, settle, extend leases."""

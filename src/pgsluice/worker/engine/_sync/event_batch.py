@@ -1,0 +1,63 @@
+# Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
+"""A tick batch, as a batch handler gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import Any
+
+from psycopg import Connection
+
+from pgsluice.client import Event, EventLog
+from pgsluice.worker.handlers.outcome import RetryIn, Tally
+
+
+class EventBatch:
+    """An open tick batch.
+
+    Attributes:
+        batch_id: Its id.
+        queue_name: The log.
+        consumer_name: Whose batch it is.
+    """
+
+    def __init__(
+        self,
+        connection: Connection[Any],
+        queue_name: str,
+        consumer_name: str,
+        batch_id: int,
+        tally: Tally,
+    ) -> None:
+        """Wrap an open batch; what becomes of its events is noted in the tally."""
+        self.batch_id = batch_id
+        self.queue_name = queue_name
+        self.consumer_name = consumer_name
+        self._log = EventLog(connection)
+        self._tally = tally
+
+    def events(self, *, fetch_qty: int = 1000) -> Generator[Event]:
+        """Yield the events by ev_id, in bounded memory; other statements may run on the connection in between.
+
+        Args:
+            fetch_qty: How many come from the server at once, 1 or more.
+        """
+        self._tally.events = 0
+        with closing(self._log.stream_batch_events(self.batch_id, fetch_qty=fetch_qty)) as events:
+            for event in events:
+                self._tally.events += 1
+                yield event
+
+    def retry(self, event: Event, *, delay_s: float) -> None:
+        """Ask for an event of the batch again; takes effect when the batch is finished.
+
+        Args:
+            event: One of this batch.
+            delay_s: Seconds from now, 0 or more.
+        """
+        self._tally.again(event, delay_s)
+
+
+EventHandler = Callable[[Connection[Any], Event], RetryIn | None]
+BatchHandler = Callable[[Connection[Any], EventBatch], None]

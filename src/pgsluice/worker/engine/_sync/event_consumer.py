@@ -1,0 +1,430 @@
+# Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
+"""Opens tick batches of an event log, calls a handler, and finishes each batch in the handler's own transaction."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
+
+from psycopg import Connection
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool
+
+from pgsluice.client import Event, EventLog, WorkQueue
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import Call, logs
+from pgsluice.errors import (
+    ArgumentError,
+    BatchNotFoundError,
+    ConnectionFailedError,
+    LogStateError,
+    PrivilegeError,
+    RetryableError,
+)
+from pgsluice.worker.engine._sync.event_batch import BatchHandler, EventBatch, EventHandler
+from pgsluice.worker.engine._sync.lease import leased
+from pgsluice.worker.engine.ending import failure_of
+from pgsluice.worker.engine.failure_log import FailureLog, Origin
+from pgsluice.worker.engine.failures import (
+    BusyError,
+    EventFailedError,
+    is_passing,
+    passing_failures,
+    require_status,
+)
+from pgsluice.worker.forks import close_in_forks, end_fork
+from pgsluice.worker.handlers.outcome import (
+    ConsumedBatch,
+    RetryEventError,
+    RetryIn,
+    Tally,
+    attempt_of,
+    dead_letter,
+    dead_letter_headers,
+)
+from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.pause import next_delay_s, pause
+
+_log = logging.getLogger(__name__)
+_STOP_LOOK_S = 0.1
+# How long to wait for another session of the same consumer, and until the next look at whether it is still there.
+_LOCK_TIMEOUT_MS = 1_000
+_BUSY_S = 1.0
+# How often a consumer that has nothing to do looks whether a tick is overdue.
+_TICK_S = 1.0
+
+
+class EventConsumer:
+    """Run a handler for the events of a log, batch by batch, each event once and in the order of the log.
+
+    The handler gets a connection in an open transaction, and the batch is finished in that same transaction: what the
+    handler writes there has an exactly-once effect, although delivery is at least once. When the process dies or the
+    handler raises, all of it is rolled back, and the same batch comes again.
+
+    No two sessions process one batch: a second consumer of the same name stands by. To share the work, give each a
+    `subconsumer_name`.
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool[Any],
+        queue_name: str,
+        consumer_name: str,
+        *,
+        on_event: EventHandler | None = None,
+        on_batch: BatchHandler | None = None,
+        retry: Retry | None = None,
+        dead_letter_queue: str | None = None,
+        own_transactions: bool = False,
+        register: bool = True,
+        subconsumer_name: str | None = None,
+        dead_interval_s: float | None = None,
+        min_count: int | None = None,
+        min_interval_s: float | None = None,
+        min_lag_s: float | None = None,
+        poll_interval_s: float = 1.0,
+        ticks: bool = True,
+    ) -> None:
+        """Prepare a consumer; nothing is opened yet. Give either `on_event` or `on_batch`.
+
+        Args:
+            pool: Gives the connection; `run` keeps one.
+            queue_name: An existing log.
+            consumer_name: Its position is kept under this name.
+            on_event: Called with a connection in a transaction, and an event. It must not commit or roll back. It may
+                return `RetryIn` or raise `RetryEventError` to get the event again later.
+            on_batch: Called with a connection in a transaction, and an `EventBatch` to read events from.
+            retry: What to do when `on_event` raises: roll back what it did for this event, deliver the event again
+                after a growing delay, and go on with the next. After the last attempt, or without a policy, the
+                error ends the consumer, and the batch comes again when it is started again. A batch in which an event
+                fails is handled twice: the first time is rolled back.
+            dead_letter_queue: A work queue that gets the events whose last attempt failed; the consumer goes on.
+            own_transactions: The handler's connection is in autocommit mode, and the handler's transactions are its
+                own; the batch is finished after it. For effects elsewhere: each happens at least once.
+            register: Register the consumer when `run` or the first `run_once` begins, from the latest tick on.
+            subconsumer_name: Work as one of several that share the batches of `consumer_name`.
+            dead_interval_s: Take over the batch of a subconsumer that was not active for so long; None: never.
+            min_count: Collect about so many events into a batch, if there are.
+            min_interval_s: Collect the events of so many seconds into a batch, if there are.
+            min_lag_s: Take no events whose tick is younger.
+            poll_interval_s: Seconds between two looks when nothing is heard of ticks, more than 0.
+            ticks: Tick the log when a tick is overdue by the log's own settings, as when no ticker runs. A role that
+                may not tick leaves it to others.
+        """
+        if (on_event is None) == (on_batch is None):
+            raise ArgumentError("give either on_event or on_batch")
+        if on_event is None and (retry is not None or dead_letter_queue is not None):
+            raise ArgumentError("retry and dead_letter_queue go with on_event")
+        if dead_letter_queue is not None and retry is None:
+            raise ArgumentError("dead_letter_queue goes with retry, which says when to give up")
+        if not poll_interval_s > 0:
+            raise ArgumentError(f"poll_interval_s is {poll_interval_s}; use more than 0 seconds")
+        if dead_interval_s is not None and subconsumer_name is None:
+            raise ArgumentError("dead_interval_s goes with subconsumer_name")
+        self._pool = pool
+        self._queue_name = queue_name
+        self._consumer_name = consumer_name
+        self._on_event = on_event
+        self._on_batch = on_batch
+        self._retry = retry
+        self._dead_letter_queue = dead_letter_queue
+        self._own_transactions = own_transactions
+        self._is_registered = not register
+        self._subconsumer_name = subconsumer_name
+        self._dead_interval = _interval(dead_interval_s)
+        self._collect = (_interval(min_lag_s), min_count, _interval(min_interval_s))
+        self._poll_interval_s = poll_interval_s
+        self._ticks = ticks
+        self._tick_at_s = 0.0
+        self._delay_s = 0.0
+        self._failures = FailureLog()
+
+    def run(self, stop: threading.Event) -> None:
+        """Consume until `stop` is set; the batch in hand is finished first.
+
+        A lost connection, and a conflict with another transaction, is waited out with growing delays.
+
+        Raises:
+            PositionLostError: The consumer's position was given up.
+            SluiceError: Another thing that waiting does not mend, such as a log that does not exist.
+            Exception: What the handler raised; its batch is rolled back and still open.
+        """
+        self._delay_s = 0.0
+        try:
+            while not stop.is_set():
+                try:
+                    with leased(self._pool) as connection:
+                        self._serve(connection, stop)
+                except (ConnectionFailedError, RetryableError) as error:
+                    self._delay_s = next_delay_s(self._delay_s)
+                    _log.warning("%s: %s; again in %.1f s", self._name, error, self._delay_s)
+                    pause(stop, self._delay_s)
+        finally:
+            self._failures.flush()
+
+    def run_once(self) -> ConsumedBatch | None:
+        """Consume one batch.
+
+        Returns:
+            What became of it; None when there is none now, or another session of this consumer is at work.
+
+        Raises:
+            BatchNotFoundError: Another session finished the batch meanwhile; everything was rolled back.
+            SluiceError: The server failed.
+            Exception: What the handler raised; everything was rolled back, and the batch is still open.
+        """
+        with leased(self._pool) as connection:
+            self._register(connection)
+            try:
+                return self._round(connection)
+            except BusyError:
+                return None
+
+    def _serve(self, connection: Connection[Any], stop: threading.Event) -> None:
+        """Consume on one connection, which hears of ticks."""
+        self._register(connection)
+        log = EventLog(connection)
+        log.listen_log(self._queue_name)
+        try:
+            while not stop.is_set():
+                try:
+                    consumed = self._round(connection)
+                except BusyError:
+                    _log.info("%s: another session is at work", self._name)
+                    pause(stop, _BUSY_S)
+                    continue
+                except BatchNotFoundError as error:
+                    _log.warning("%s: %s", self._name, error)
+                    continue
+                self._delay_s = 0.0
+                if consumed is not None:
+                    # What was heard up to here is answered by the next look.
+                    self._hear(connection, 0.0)
+                elif not self._tick(log):
+                    self._wait(connection, stop)
+        finally:
+            if connection.info.transaction_status == TransactionStatus.IDLE:
+                log.unlisten_log(self._queue_name)
+
+    def _round(self, connection: Connection[Any]) -> ConsumedBatch | None:
+        """Open a batch, handle and finish it."""
+        batch_id = self._open(connection)
+        if batch_id is None:
+            return None
+        self._tick_at_s = time.monotonic() + _TICK_S
+        with passing_failures():
+            if self._own_transactions:
+                return self._consume_apart(connection, batch_id)
+            try:
+                return self._consume(connection, batch_id, is_careful=False)
+            except RetryEventError:
+                pass
+            except Exception as error:
+                if self._retry is None or self._on_event is None or is_passing(error):
+                    raise
+            # Which event it was, and what it wrote, cannot be taken out of that transaction any more. In this one each
+            # event has a savepoint; without failures they would cost two more round trips for each event.
+            return self._consume(connection, batch_id, is_careful=True)
+
+    def _open(self, connection: Connection[Any]) -> int | None:
+        call: Call[int | None]
+        if self._subconsumer_name is None:
+            call = logs.open_batch(
+                self._queue_name, self._consumer_name, self._collect, _LOCK_TIMEOUT_MS
+            )
+        else:
+            call = logs.open_coop_batch(
+                self._queue_name,
+                self._consumer_name,
+                self._subconsumer_name,
+                self._collect,
+                self._dead_interval,
+                _LOCK_TIMEOUT_MS,
+            )
+        try:
+            return Runner(connection).run(call)
+        except RetryableError as error:
+            if error.sqlstate == "55P03":  # lock_not_available
+                raise BusyError from error
+            raise
+
+    def _consume(
+        self, connection: Connection[Any], batch_id: int, *, is_careful: bool
+    ) -> ConsumedBatch:
+        """Handle and finish a batch in one transaction."""
+        tally = Tally()
+        batch = self._batch(connection, batch_id, tally)
+        with connection.transaction():
+            try:
+                EventLog(connection).hold_batch(batch_id)
+            except LogStateError as error:
+                raise BusyError from error
+            if self._on_batch is not None:
+                self._call_with_batch(connection, batch)
+                require_status(connection, TransactionStatus.INTRANS)
+            else:
+                with closing(batch.events()) as events:
+                    for event in events:
+                        if is_careful:
+                            self._attempt(connection, tally, event)
+                        else:
+                            self._handle(connection, tally, event)
+            self._finish(connection, batch_id, tally)
+        return tally.consumed(batch_id)
+
+    def _consume_apart(self, connection: Connection[Any], batch_id: int) -> ConsumedBatch:
+        """Handle a batch outside of any transaction of ours, and finish it then."""
+        tally = Tally()
+        batch = self._batch(connection, batch_id, tally)
+        if self._on_batch is not None:
+            self._call_with_batch(connection, batch)
+            require_status(connection, TransactionStatus.IDLE)
+        else:
+            with closing(batch.events()) as events:
+                for event in events:
+                    self._attempt(connection, tally, event)
+        with connection.transaction():
+            self._finish(connection, batch_id, tally)
+        return tally.consumed(batch_id)
+
+    def _call_with_batch(self, connection: Connection[Any], batch: EventBatch) -> None:
+        assert self._on_batch is not None  # noqa: S101 - asked by the callers
+        close_in_forks(connection)
+        pid = os.getpid()
+        try:
+            self._on_batch(connection, batch)
+        finally:
+            end_fork(pid, sys.exception())
+
+    def _handle(self, connection: Connection[Any], tally: Tally, event: Event) -> None:
+        assert self._on_event is not None  # noqa: S101 - of the two, one is given
+        status = connection.info.transaction_status
+        close_in_forks(connection)
+        pid = os.getpid()
+        try:
+            answer = self._on_event(connection, event)
+        finally:
+            end_fork(pid, sys.exception())
+        require_status(connection, status)
+        if isinstance(answer, RetryIn):
+            tally.again(event, answer.delay_s)
+
+    def _attempt(self, connection: Connection[Any], tally: Tally, event: Event) -> None:
+        """Handle one event so that its failure leaves the others alone."""
+        try:
+            if self._own_transactions:
+                self._handle(connection, tally, event)
+            else:
+                with connection.transaction():  # a savepoint
+                    self._handle(connection, tally, event)
+        except RetryEventError as asked:
+            tally.again(event, asked.delay_s)
+        except Exception as error:
+            if self._retry is None or is_passing(error):
+                raise
+            if (
+                self._own_transactions
+                and connection.info.transaction_status != TransactionStatus.IDLE
+            ):
+                connection.rollback()
+            attempt = attempt_of(event)
+            if not self._retry.is_last(attempt):
+                delay_s = self._retry.delay_s(attempt)
+                self._report(event, error, "retry", delay_s)
+                tally.again(event, delay_s)
+                return
+            if self._dead_letter_queue is None:
+                raise
+            WorkQueue(connection).send(
+                self._dead_letter_queue,
+                dead_letter(self._queue_name, self._consumer_name, event),
+                headers=dead_letter_headers(error, attempt),
+            )
+            self._report(event, error, "dead")
+            tally.dead += 1
+
+    def _report(
+        self, event: Event, error: Exception, result: str, next_retry_s: float | None = None
+    ) -> None:
+        """Log a failure, unless the handler's own lane does."""
+        if not isinstance(error, EventFailedError):
+            self._failures.report(
+                Origin((("log", self._queue_name), ("consumer", self._consumer_name)), "ev_id"),
+                event.ev_id,
+                attempt_of(event),
+                failure_of(error),
+                result,
+                next_retry_s=next_retry_s,
+                payload=event.ev_data,
+            )
+
+    def _finish(self, connection: Connection[Any], batch_id: int, tally: Tally) -> None:
+        log = EventLog(connection)
+        for delay_s, ev_ids in tally.ev_ids_again.items():
+            log.retry(batch_id, ev_ids, delay=timedelta(seconds=delay_s))
+        finish = log.finish_batch if self._subconsumer_name is None else log.coop_finish_batch
+        is_ours = finish(batch_id)
+        if not is_ours:
+            raise BatchNotFoundError(
+                f"batch {batch_id} is not open any more: another session finished it or took it over; what "
+                "this one wrote in the batch's transaction is rolled back"
+            )
+
+    def _register(self, connection: Connection[Any]) -> None:
+        if self._is_registered:
+            return
+        log = EventLog(connection)
+        if self._subconsumer_name is None:
+            log.register_consumer(self._queue_name, self._consumer_name)
+        else:
+            log.register_subconsumer(self._queue_name, self._consumer_name, self._subconsumer_name)
+        # Once: whoever is unregistered later must hear of it, and not begin anew at another position.
+        self._is_registered = True
+
+    def _tick(self, log: EventLog) -> bool:
+        """Tick when nobody else has for too long; return whether there is a new tick."""
+        now_s = time.monotonic()
+        if not self._ticks or now_s < self._tick_at_s:
+            return False
+        self._tick_at_s = now_s + _TICK_S
+        try:
+            return log.ticker(self._queue_name) is not None
+        except PrivilegeError:
+            _log.info("%s: may not tick; a ticker must run", self._name)
+            self._ticks = False
+        except LogStateError:
+            pass  # paused, or ticked from outside; that may end while this runs
+        return False
+
+    def _wait(self, connection: Connection[Any], stop: threading.Event) -> None:
+        """Wait until a tick is heard of, or it is time for a look."""
+        end_s = time.monotonic() + self._poll_interval_s
+        while not stop.is_set() and (rest_s := end_s - time.monotonic()) > 0:
+            if self._hear(connection, min(rest_s, _STOP_LOOK_S)):
+                return
+
+    def _hear(self, connection: Connection[Any], timeout_s: float) -> bool:
+        """Take in all notifications there are, wait so long for the first; whether one is of a tick."""
+        is_heard = False
+        with passing_failures():
+            for heard in connection.notifies(timeout=timeout_s, stop_after=1):
+                # Without a tick's number it is for share groups, which need none.
+                is_heard = is_heard or heard.payload != ""
+        return is_heard
+
+    def _batch(self, connection: Connection[Any], batch_id: int, tally: Tally) -> EventBatch:
+        return EventBatch(connection, self._queue_name, self._consumer_name, batch_id, tally)
+
+    @property
+    def _name(self) -> str:
+        return f"consumer {self._consumer_name} of log {self._queue_name}"
+
+
+def _interval(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)

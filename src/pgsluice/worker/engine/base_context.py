@@ -1,0 +1,183 @@
+"""What every handler knows of its message, whichever way it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, MutableMapping
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, Connection
+
+from pgsluice.client.calls import Call
+from pgsluice.errors import ConnectionFailedError, HandlerError, LeaseLostError
+from pgsluice.worker.engine.connections import Connections
+from pgsluice.worker.engine.delivery import Delivery, Settled, Settlement
+from pgsluice.worker.engine.lost_sessions import was_lost
+from pgsluice.worker.engine.source import Source
+from pgsluice.worker.handlers.answer import Done
+from pgsluice.worker.handlers.handler import HandlerSpec
+
+
+class BaseContext:
+    """What is the same for every handler.
+
+    Attributes:
+        lost: Set when the claim is over: another worker may have begun. An `async def` is cancelled then; a `def` in a
+            thread cannot be, and should look here when it runs for long.
+        deadline_s: When `timeout_s` is over, on `time.monotonic`; None without one.
+    """
+
+    def __init__(
+        self,
+        spec: HandlerSpec,
+        delivery: Delivery,
+        source: Source | None,
+        connections: Connections | None,
+    ) -> None:
+        self._spec = spec
+        self._delivery = delivery
+        self._source = source
+        self._connections = connections
+        self.lost = threading.Event()
+        self.deadline_s = None if spec.timeout_s is None else time.monotonic() + spec.timeout_s
+        self._pid = os.getpid()
+        self._log: logging.LoggerAdapter[logging.Logger] | None = None
+        # Whether the handler's transaction says what becomes of the message: the engine keeps its hands off it.
+        self.is_acknowledging = False
+        self.is_acknowledged = False
+        # Whether the session of the handler's transaction ended under it, or there was none to be had.
+        self.is_session_lost = False
+        # Set when the handler's thread outlived its timeout; done when it returns.
+        self.overrun: asyncio.Future[Any] | None = None
+        # A handler of a batch has as many transactions as messages: each is committed at the end of its block.
+        self._commits_at_once = spec.batch is not None
+
+    @property
+    def handler(self) -> str:
+        """The name of the handler."""
+        return self._spec.name
+
+    @property
+    def source(self) -> str:
+        """Where the message is from, for people: `queue mail`, `group mailers of log orders`."""
+        return self._delivery.source_name
+
+    @property
+    def message_id(self) -> int:
+        """`msg_id` of a message, `ev_id` of an event."""
+        return self._delivery.message_id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt; the first is 1."""
+        return self._delivery.attempt
+
+    @property
+    def headers(self) -> dict[str, Any]:
+        """The headers of a message; `ev_type` and `ev_extra1` to `ev_extra4` of an event, those not null."""
+        return self._delivery.headers
+
+    @property
+    def key(self) -> str | None:
+        """What it is kept in order by, or None."""
+        return self._delivery.key
+
+    @property
+    def sent_at(self) -> datetime:
+        """When it was sent, by the server's clock."""
+        return self._delivery.sent_at
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that says which handler, message and attempt; never the payload."""
+        if self._log is None:
+            self._log = _Adapter(
+                logging.getLogger(f"pgsluice.worker.handlers.{self._spec.name}"),
+                {
+                    "handler": self.handler,
+                    "source": self.source,
+                    "message_id": self.message_id,
+                    "attempt": self.attempt,
+                },
+            )
+        return self._log
+
+    @property
+    def is_overdue(self) -> bool:
+        """True if the handler's thread outlived its timeout and has not returned."""
+        return self.overrun is not None and not self.overrun.done()
+
+    @property
+    def is_held(self) -> bool:
+        """True if the handler's own transaction keeps the message, so that its lease does not matter."""
+        return self.is_acknowledged or (self.is_acknowledging and self.overrun is None)
+
+    @property
+    def delivery(self) -> Delivery:
+        """The message as the runtime has it."""
+        return self._delivery
+
+    def _acknowledgement(self) -> Call[Settled]:
+        self._require_own_process()
+        if self.is_acknowledged or self.is_acknowledging:
+            raise HandlerError(
+                "the message is acknowledged already; a handler has one transaction of this kind"
+            )
+        if self._source is None or self._connections is None:
+            raise HandlerError(
+                "a handler in a process of its own has no connection of the worker; run it in a thread"
+            )
+        return self._source.settling(Settlement(self._delivery, Done()))
+
+    def _require_own_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise HandlerError(
+                "this process is a fork of a handler, in which the context has no connection; open one with "
+                "psycopg.connect()"
+            )
+
+    def _note_loss(
+        self, connection: AsyncConnection[Any] | Connection[Any]
+    ) -> Callable[[Any, BaseException | None, Any], bool]:
+        """Return the end of a block that notes a lost session; it runs before the pool gets the connection back."""
+
+        def note(_kind: Any, error: BaseException | None, _trace: Any) -> bool:
+            if was_lost(connection, error):
+                self.is_session_lost = True
+            return False
+
+        return note
+
+    @contextlib.contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Note that the server could not be reached, or gave no connection."""
+        try:
+            yield
+        except (psycopg.OperationalError, ConnectionFailedError):
+            self.is_session_lost = True
+            raise
+
+    def _check(self, settled: Settled | None = None) -> None:
+        """Refuse to go on without the claim."""
+        if settled is not None and settled.result == "lost":
+            self.lost.set()
+        if self.lost.is_set():
+            raise LeaseLostError(
+                f"the claim of message {self.message_id} of {self.source} is over: another worker may have begun; "
+                "what was written in its transaction is rolled back"
+            )
+
+
+class _Adapter(logging.LoggerAdapter[logging.Logger]):
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs

@@ -1,0 +1,125 @@
+"""How many connections each part of a worker may have, of those that its process may have at most. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pgsluice.errors import ArgumentError
+from pgsluice.worker.handlers.handler import (
+    ConsumerRoute,
+    Execution,
+    GroupRoute,
+    HandlerSpec,
+    Mode,
+    Route,
+)
+
+# Claims, heartbeats and acknowledgements take milliseconds each, so that lanes share connections.
+_ENGINE_PER_LANE = 4
+_ENGINE_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The most connections of each part of a worker.
+
+    Attributes:
+        engine: For claims, heartbeats and acknowledgements, shared among all queues and share groups.
+        consumers: For batches of consumers of logs.
+        loop: For `async def` handlers.
+        threads: For `def` handlers.
+        listener: That of the listener.
+    """
+
+    engine: int
+    consumers: int
+    loop: int
+    threads: int
+    listener: int = 1
+
+    @property
+    def total(self) -> int:
+        """All of them together."""
+        return self.engine + self.consumers + self.loop + self.threads + self.listener
+
+
+def shares(
+    specs: Iterable[HandlerSpec],
+    *,
+    max_connections: int,
+    concurrency: int | None = None,
+    has_pool: bool = False,
+) -> Shares:
+    """Divide the connections of a worker.
+
+    Each part gets the least that it needs. What is left goes to the engine first, then to consumers, then to handlers
+    that take a context, in proportion to their concurrency; none gets more than it can use.
+
+    Args:
+        specs: The handlers.
+        max_connections: The most connections of the process.
+        concurrency: The most calls at once in the process, or None.
+        has_pool: Whether `async def` handlers use a pool of the caller's, which is not counted.
+
+    Raises:
+        ArgumentError: These handlers need more.
+    """
+    specs = list(specs)
+    consumers = _places(spec.route for spec in specs if isinstance(spec.route, ConsumerRoute))
+    lanes = _places(spec.route for spec in specs if not isinstance(spec.route, ConsumerRoute))
+    loop = 0 if has_pool else _calls(specs, Execution.LOOP, concurrency)
+    threads = _calls(specs, Execution.THREAD, concurrency)
+    least = Shares(
+        engine=min(2, max(1, lanes)),
+        consumers=consumers,
+        loop=min(1, loop),
+        threads=min(1, threads),
+    )
+    rest = max_connections - least.total
+    if rest < 0:
+        raise ArgumentError(
+            f"max_connections is {max_connections}, and these handlers need {least.total} or more: {least.engine} for "
+            f"claims and acknowledgements, {least.listener} to listen, {least.consumers} for consumers of logs, "
+            f"{least.loop + least.threads} for transactions of handlers; raise it (--max-connections), or run fewer "
+            "handlers in the process (--queue, --handler)"
+        )
+    more = min(rest, min(_ENGINE_PER_LANE * max(1, lanes), _ENGINE_MAX) - least.engine)
+    given = replace(least, engine=least.engine + more)
+    rest -= more
+    more = min(rest, consumers)
+    given = replace(given, consumers=given.consumers + more)
+    rest -= more
+    wanted_loop, wanted_threads = loop - given.loop, threads - given.threads
+    rest = min(rest, wanted_loop + wanted_threads)
+    if rest > 0:
+        more = round(rest * wanted_loop / (wanted_loop + wanted_threads))
+        given = replace(given, loop=given.loop + more, threads=given.threads + rest - more)
+    return given
+
+
+def _places(routes: Iterable[Route]) -> int:
+    """Count sources: handlers of one share group or consumer have one together."""
+    return len(
+        {
+            route
+            if not isinstance(route, GroupRoute | ConsumerRoute)
+            else replace(route, event_types=())
+            for route in routes
+        }
+    )
+
+
+def _calls(specs: Iterable[HandlerSpec], execution: Execution, concurrency: int | None) -> int:
+    """Count the calls at once that may open a transaction; those of consumers have that of their batch.
+
+    One more for all handlers without a context: middleware may open a transaction for them.
+    """
+    specs = [
+        spec
+        for spec in specs
+        if spec.execution is execution and not isinstance(spec.route, ConsumerRoute)
+    ]
+    takers = [spec for spec in specs if spec.takes_context or spec.mode is Mode.TRANSACTION]
+    calls = sum(spec.limits.concurrency for spec in takers) + (len(takers) < len(specs))
+    return calls if concurrency is None else min(calls, concurrency)

@@ -1,0 +1,494 @@
+"""The connections of a worker: a few for the engine itself, and others for its handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, Connection
+from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import upkeep
+from pgsluice.errors import SluiceError, translate
+from pgsluice.worker.engine.lost_sessions import OUT_OF_TIME
+from pgsluice.worker.engine.pools import Noting, Pool, SyncNoting, SyncPool
+from pgsluice.worker.forks import close_in_forks
+from pgsluice.worker.wakeups.link import Link, is_lent
+
+# The engine rather hears soon that there is no connection, and asks again: the pool's own attempts are twice as far
+# apart each time, and a server that is back would wait for the next.
+_ENGINE_WAIT_S = 2.0
+_RECONNECT_S = 1.0
+_CONNECT_S = 5
+# A connection of handlers that was not needed for as long is closed.
+_IDLE_S = 60.0
+# A statement of the engine's own takes milliseconds. One without an answer for so long has lost its server, which
+# neither TCP nor a pooler between may ever say. What prepares a queue is not hurried: it may build an index.
+_ANSWER_S = 15.0
+_unhurried: ContextVar[bool] = ContextVar("unhurried", default=False)
+# A connection that handlers left alone for so long is asked for a sign of life before another gets it, and has so long
+# to give one.
+_UNUSED_S = 1.0
+_SIGN_S = 5.0
+# DISCARD ALL without DEALLOCATE and DISCARD PLANS: psycopg keeps statements prepared for the next handler.
+_RESET = (
+    "close all; reset session authorization; reset all; unlisten *; select pg_advisory_unlock_all(); "
+    "discard temp; discard sequences"
+)
+# What a client sets when it connects. A pooler sets these later, so that RESET ALL loses them.
+_OF_CLIENT = ("application_name", "client_encoding", "DateStyle", "TimeZone")
+_CANCEL_S = 2.0
+_CLIENT_CHECK_MS = 2_000
+_RESET_WATCHED = f"{_RESET}; set client_connection_check_interval = {_CLIENT_CHECK_MS}"
+
+
+@contextlib.contextmanager
+def unhurried() -> Iterator[None]:
+    """Let the statements of the engine take as long as they take, within this task."""
+    token = _unhurried.set(True)
+    try:
+        yield
+    finally:
+        _unhurried.reset(token)
+
+
+def shut_down(descriptor: int) -> None:
+    """End a connection from outside: whoever waits on it finds it closed, and so does the server."""
+    with socket.socket(fileno=os.dup(descriptor)) as copy:
+        copy.shutdown(socket.SHUT_RDWR)
+
+
+def cut_off(connection: Connection[Any]) -> None:
+    """Cancel what a connection of another thread runs, and end the connection; takes up to 2 seconds."""
+    with contextlib.suppress(
+        OSError, psycopg.Error
+    ):  # it is closed already, or the server does not answer
+        connection.cancel_safe(timeout=_CANCEL_S)
+    with contextlib.suppress(OSError, psycopg.Error):
+        shut_down(connection.fileno())
+
+
+class _Own:
+    """A connection of this process, and not of its forks."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        close_in_forks(self)  # type: ignore[arg-type]  # it is mixed into connections
+
+
+class EngineConnection(_Own, Noting):
+    """A connection that is given up when the server does not answer.
+
+    Attributes:
+        on_silence: Called when it was given up.
+    """
+
+    on_silence: Callable[[], None] = staticmethod(lambda: None)
+
+    async def wait(self, *args: Any, **kwargs: Any) -> Any:
+        """As psycopg waits; but a cancelled wait would also wait for the server, which is why its end is forced."""
+        if _unhurried.get():
+            return await super().wait(*args, **kwargs)
+        watch = asyncio.get_running_loop().call_later(_ANSWER_S, self._be_silent)
+        try:
+            return await super().wait(*args, **kwargs)
+        finally:
+            watch.cancel()
+
+    def _be_silent(self) -> None:
+        _give_up(self)
+        self.on_silence()
+
+
+class _Lent(_Own):
+    """A connection that one handler uses after another.
+
+    Attributes:
+        good_s: When it was last known to be good, on `time.monotonic`.
+        has_session: False if a pooler gives it a session of the server for each transaction. What is set there
+            belongs to other clients as well, so nothing is reset.
+        has_been_idle: True if it was outside of a transaction after an exchange with the server.
+        is_out_of_time: True if the server ended the session for the time of a transaction.
+    """
+
+    good_s = 0.0
+    has_session = True
+    has_been_idle = False
+    is_out_of_time = False
+    _settings: tuple[Any, ...] | None = None
+    _at_start: dict[str, str]
+
+    @property
+    def is_fresh(self) -> bool:
+        return time.monotonic() - self.good_s < _UNUSED_S
+
+    def _remember(self) -> None:
+        self._settings = _settings_of(self)
+        self._at_start = _reported_by(self)
+
+    def _lost_settings(self) -> dict[str, str]:
+        reported = _reported_by(self)
+        return {
+            name: setting
+            for name, setting in self._at_start.items()
+            if reported.get(name, setting) != setting
+        }
+
+
+def _reported_by(connection: Any) -> dict[str, str]:
+    """Return the settings of the session that the server reported last."""
+    reported = {name: connection.info.parameter_status(name) for name in _OF_CLIENT}
+    return {name: setting for name, setting in reported.items() if setting is not None}
+
+
+def _settings_of(connection: Any) -> tuple[Any, ...]:
+    """Return what a handler can change in the object within a transaction."""
+    return (
+        connection.row_factory,
+        connection.cursor_factory,
+        connection.prepare_threshold,
+        connection.prepared_max,
+    )
+
+
+def _restore(connection: Any, settings: tuple[Any, ...]) -> None:
+    connection.row_factory, connection.cursor_factory = settings[:2]
+    connection.prepare_threshold, connection.prepared_max = settings[2:]
+    connection._adapters = None  # noqa: SLF001 - made anew from psycopg's own when it is needed
+    connection._notice_handlers.clear()  # noqa: SLF001 - psycopg removes one handler only by its name
+    connection._notify_handlers.clear()  # noqa: SLF001
+
+
+def watch(connection: object) -> None:
+    """Watch from now on whether a handler ends the transaction of its connection."""
+    if isinstance(connection, _Lent):
+        connection.has_been_idle = False
+
+
+def has_ended(connection: object) -> bool:
+    """Return whether the watched transaction has ended, although another may be open; not known of a caller's pool."""
+    return isinstance(connection, _Lent) and connection.has_been_idle
+
+
+class HandlerConnection(_Lent, Noting):
+    """A connection for `async def` handlers."""
+
+    async def wait(self, *args: Any, **kwargs: Any) -> Any:
+        """As psycopg waits."""
+        try:
+            return await super().wait(*args, **kwargs)
+        except OUT_OF_TIME:
+            self.is_out_of_time = True
+            raise
+        finally:
+            if self.pgconn.transaction_status == TransactionStatus.IDLE:
+                self.has_been_idle = True
+
+    async def check(self) -> None:
+        """Ask for a sign of life, if it was not used just now; into silence it waits no longer than 5 seconds."""
+        if self._settings is None:
+            self._remember()
+        if not self.is_fresh:
+            watch = asyncio.get_running_loop().call_later(_SIGN_S, _give_up, self)
+            try:
+                await AsyncConnectionPool.check_connection(self)
+            finally:
+                watch.cancel()
+        self.good_s = time.monotonic()
+
+    async def reset(self) -> None:
+        """Undo what a handler changed in the session and in this object, or close the connection."""
+        if self.closed or self._settings is None:
+            return
+        _restore(self, self._settings)
+        if not self.has_session:
+            return
+        autocommit = self.autocommit
+        watch = asyncio.get_running_loop().call_later(_SIGN_S, _give_up, self)
+        try:
+            await self.set_autocommit(True)
+            await self.execute(_RESET, prepare=False)
+            if lost := self._lost_settings():
+                await AsyncRunner(self).run(upkeep.set_settings(lost))
+            await self.set_autocommit(autocommit)
+        except (psycopg.Error, SluiceError):
+            await self.close()
+        finally:
+            watch.cancel()
+
+
+class ThreadConnection(_Lent, SyncNoting):
+    """A connection for handlers in threads.
+
+    Attributes:
+        is_watched: True if its server looks for the client of a running statement because this worker said so.
+    """
+
+    is_watched = False
+    _until_s: float | None = None
+
+    def wait(self, gen: PQGen[Any], *args: Any, **kwargs: Any) -> Any:
+        """As psycopg waits, but within `_hurried` for 5 seconds at most."""
+        if self._until_s is not None:
+            gen = _end_at(gen, self._until_s)
+        try:
+            return super().wait(gen, *args, **kwargs)
+        except OUT_OF_TIME:
+            self.is_out_of_time = True
+            raise
+        finally:
+            if self.pgconn.transaction_status == TransactionStatus.IDLE:
+                self.has_been_idle = True
+
+    @contextlib.contextmanager
+    def _hurried(self) -> Generator[None]:
+        self._until_s = time.monotonic() + _SIGN_S
+        try:
+            yield
+        finally:
+            self._until_s = None
+
+    def check(self) -> None:
+        """As `HandlerConnection.check`."""
+        if self._settings is None:
+            self._remember()
+        if not self.is_fresh:
+            with self._hurried():
+                ConnectionPool.check_connection(self)
+        self.good_s = time.monotonic()
+
+    def reset(self) -> None:
+        """As `HandlerConnection.reset`."""
+        if self.closed or self._settings is None:
+            return
+        _restore(self, self._settings)
+        if not self.has_session:
+            return
+        autocommit = self.autocommit
+        try:
+            with self._hurried():
+                self.set_autocommit(True)
+                self.execute(_RESET_WATCHED if self.is_watched else _RESET, prepare=False)
+                if lost := self._lost_settings():
+                    Runner(self).run(upkeep.set_settings(lost))
+                self.set_autocommit(autocommit)
+        except (psycopg.Error, SluiceError):
+            self.close()
+
+
+def _end_at(gen: PQGen[Any], until_s: float) -> PQGen[Any]:
+    """Let an exchange with the server fail when it is not done at `until_s`; psycopg looks ten times a second."""
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if time.monotonic() > until_s:
+                gen.close()
+                raise psycopg.OperationalError("the server did not answer")
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        return end.value
+
+
+def _give_up(connection: AsyncConnection[Any]) -> None:
+    with contextlib.suppress(OSError, psycopg.Error):  # it is closed already
+        shut_down(connection.fileno())
+
+
+def _look_for_client(connection: ThreadConnection) -> None:
+    """Let the server end a statement whose client is gone, where it can; elsewhere a cancelled statement must do."""
+    with contextlib.suppress(SluiceError), connection.transaction():
+        connection.is_watched = bool(Runner(connection).run(upkeep.check_client(_CLIENT_CHECK_MS)))
+
+
+class Connections:
+    """Two pools, so that handlers that use all their connections keep no heartbeat and no acknowledgement waiting.
+
+    Attributes:
+        engine: For claims, heartbeats and acknowledgements.
+        consumers: For consumers of logs; in those their handlers write as well.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        engine_size: int,
+        handlers_size: int,
+        threads_size: int | None = None,
+        consumers_size: int = 1,
+        handlers: AsyncConnectionPool[Any] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        """Prepare them; `open` opens them, and nothing is connected before it is needed.
+
+        Args:
+            conninfo: Where to connect.
+            engine_size: The most connections of the engine, 1 or more.
+            handlers_size: The most connections of `async def` handlers, 1 or more.
+            threads_size: The most connections of handlers in threads, 1 or more; None: as many.
+            consumers_size: The most connections of consumers, 1 or more; each needs one for its batch.
+            handlers: A pool of the caller's for `async def` handlers instead. It stays open.
+            options: For every connection, as `psycopg.connect` takes them.
+        """
+        self._conninfo = conninfo
+        self._options = {"connect_timeout": _CONNECT_S, **(options or {})}
+        self._threads_size = handlers_size if threads_size is None else threads_size
+        self.engine = Pool[EngineConnection](
+            conninfo,
+            connection_class=EngineConnection,
+            configure=self._configure_engine,
+            min_size=0,
+            max_size=engine_size,
+            kwargs={**self._options, "autocommit": True},
+            timeout=_ENGINE_WAIT_S,
+            reconnect_timeout=_RECONNECT_S,
+            name="engine",
+        )
+        self.consumers = Pool[HandlerConnection](
+            conninfo,
+            connection_class=HandlerConnection,
+            configure=self._configure,
+            check=HandlerConnection.check,
+            min_size=0,
+            max_size=consumers_size,
+            kwargs={**self._options, "autocommit": True},
+            timeout=_ENGINE_WAIT_S,
+            reconnect_timeout=_RECONNECT_S,
+            max_idle=_IDLE_S,
+            reset=HandlerConnection.reset,
+            name="consumers",
+        )
+        self._is_own = handlers is None
+        self._handlers: AsyncConnectionPool[Any] = handlers or Pool[HandlerConnection](
+            conninfo,
+            connection_class=HandlerConnection,
+            configure=self._configure,
+            check=HandlerConnection.check,
+            min_size=0,
+            max_size=handlers_size,
+            kwargs=self._options,
+            reconnect_timeout=_RECONNECT_S,
+            max_idle=_IDLE_S,
+            name="handlers",
+        )
+        self._sync: SyncPool[ThreadConnection] | None = None
+        self._lock = threading.Lock()
+        self._draining: asyncio.Task[None] | None = None
+        self._is_pooled = self._is_lent = False
+
+    async def look_for_pooler(self) -> None:
+        """Find out whether a pooler is between, and whether it gives sessions to others between two transactions.
+
+        Raises:
+            SluiceError: The server cannot be reached.
+        """
+        try:
+            async with self.engine.connection() as connection:
+                link = Link(connection, _ANSWER_S)
+                if await link.is_direct():
+                    return
+                self._is_pooled = True
+                self._configure_any(connection)
+                async with await EngineConnection.connect(
+                    self._conninfo, **self._options | {"autocommit": True}
+                ) as other:
+                    self._configure_any(other)
+                    self._is_lent = await is_lent(link, Link(other, _SIGN_S))
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def _configure_any(self, connection: AsyncConnection[Any] | Connection[Any]) -> None:
+        if self._is_pooled:
+            connection.prepare_threshold = None  # a prepared statement is the session's
+        if isinstance(connection, _Lent):
+            connection.has_session = not self._is_lent
+
+    async def _configure(self, connection: HandlerConnection) -> None:
+        self._configure_any(connection)
+
+    async def _configure_engine(self, connection: EngineConnection) -> None:
+        self._configure_any(connection)
+        connection.on_silence = self._drain_engine
+
+    def _configure_thread(self, connection: ThreadConnection) -> None:
+        self._configure_any(connection)
+        if not self._is_pooled:  # else the setting would stay in a session of the pooler's
+            _look_for_client(connection)
+
+    def _drain_engine(self) -> None:
+        """Make all of the engine's connections anew: each would have to be waited for in turn."""
+        if self._draining is None or self._draining.done():
+            self._draining = asyncio.get_running_loop().create_task(self.engine.drain())
+
+    async def open(self) -> None:
+        """Open the pools; they connect when somebody asks."""
+        await self.engine.open()
+        await self.consumers.open()
+        if self._is_own:
+            await self._handlers.open()
+
+    async def close(self) -> None:
+        """Close the pools that are ours; connections that are lent are closed when they come back."""
+        await self.engine.close()
+        await self.consumers.close()
+        if self._is_own:
+            await self._handlers.close()
+        with self._lock:
+            sync, self._sync = self._sync, None
+        if sync is not None:
+            await asyncio.to_thread(sync.close)  # a thread that hangs keeps its connection
+
+    @contextlib.asynccontextmanager
+    async def lend(self) -> AsyncGenerator[AsyncConnection[Any]]:
+        """A connection for an `async def` handler; committed at the end, rolled back after an exception.
+
+        The next handler finds nothing of what this one changed in the session. A pool of the caller's resets its
+        connections itself.
+        """
+        async with self._handlers.connection() as connection:
+            if not self._is_own:
+                close_in_forks(connection)
+            try:
+                yield connection
+            finally:
+                if isinstance(connection, HandlerConnection):
+                    await connection.reset()
+
+    @contextlib.contextmanager
+    def lend_sync(self) -> Generator[Connection[Any]]:
+        """A connection for a handler in a thread, as `lend` gives them."""
+        with self._threads().connection() as connection:
+            try:
+                yield connection
+            finally:
+                connection.reset()
+
+    def _threads(self) -> SyncPool[ThreadConnection]:
+        with self._lock:
+            if self._sync is None:
+                self._sync = SyncPool[ThreadConnection](
+                    self._conninfo,
+                    connection_class=ThreadConnection,
+                    check=ThreadConnection.check,
+                    configure=self._configure_thread,
+                    min_size=0,
+                    max_size=self._threads_size,
+                    kwargs=self._options,
+                    reconnect_timeout=_RECONNECT_S,
+                    max_idle=_IDLE_S,
+                    name="threads",
+                )
+            return self._sync

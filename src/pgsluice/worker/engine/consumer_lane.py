@@ -1,0 +1,356 @@
+"""Takes the tick batches of a log's consumer to handlers, in order: a batch, its handlers' writes, one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+
+from pgsluice.client import AsyncEventLog, Event
+from pgsluice.errors import BatchNotFoundError, LogStateError, PrivilegeError
+from pgsluice.worker.engine._async.event_consumer import AsyncEventConsumer
+from pgsluice.worker.engine.context import Context, SyncContext
+from pgsluice.worker.engine.delivery import Counts, Delivery, Failure, Settled
+from pgsluice.worker.engine.ending import Ending
+from pgsluice.worker.engine.executor import Executor
+from pgsluice.worker.engine.failure_log import FailureLog, Origin
+from pgsluice.worker.engine.failures import EventFailedError
+from pgsluice.worker.engine.lane import IDLE_S
+from pgsluice.worker.engine.patience import Complaints, Patience
+from pgsluice.worker.engine.routing import Routing
+from pgsluice.worker.engine.status import HandlerStatus, SourceStatus
+from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, HandlerSpec
+from pgsluice.worker.handlers.outcome import RetryEventError, attempt_of
+from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.pause import async_pause
+from pgsluice.worker.wakeups.listener import AsyncListener
+
+_FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
+_POLL_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class _BatchContext(Context):
+    """What a handler may do while it runs in the transaction of its batch: that is its `transaction()`."""
+
+    def __init__(
+        self, spec: HandlerSpec, delivery: Delivery, connection: AsyncConnection[Any]
+    ) -> None:
+        super().__init__(spec, delivery, None, None)
+        self._connection = connection
+
+
+class ConsumerLane:
+    """One consumer of one log, and its handlers.
+
+    Each event is handled in the order of the log, and a batch is finished in the transaction that its handlers write in
+    (`AsyncEventConsumer`). An event that none of them is for is passed over. One that fails comes again later, and the
+    next ones go first; after the last attempt, or rejected, it goes to the dead-letter queue. Without one the consumer
+    stays before it, and tries its batch again.
+
+    A handler that is no `async def` runs outside of that transaction.
+    """
+
+    def __init__(
+        self,
+        route: ConsumerRoute,
+        specs: Sequence[HandlerSpec],
+        pool: AsyncConnectionPool[Any],
+        executor: Executor,
+        listener: AsyncListener | None,
+        complaints: Complaints,
+        failures: FailureLog,
+        *,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            route: Which consumer of which log.
+            specs: Its handlers.
+            pool: Gives the connection of a batch, and another one to look for ticks.
+            executor: Calls the handlers.
+            listener: Tells of ticks; None: it polls.
+            complaints: Where failures are said.
+            failures: Logs what handlers raise.
+            idle_s: Seconds after which a log without news is looked at again, whatever the listener says.
+
+        Raises:
+            ConfigurationError: Two handlers are for the same events.
+        """
+        self._idle_s = idle_s
+        self._route = route
+        self._specs = specs
+        self._routing = Routing(specs)
+        self._executor = executor
+        self._log = AsyncEventLog(pool)
+        self._subscription = (listener or AsyncListener("")).subscribe_log(route.log_name)
+        self._complaints = complaints
+        self._failures = failures
+        self._patience = Patience(self.name, complaints)
+        self._consumer = AsyncEventConsumer(
+            pool,
+            route.log_name,
+            route.consumer_name,
+            on_event=self._on_event,
+            # Which attempt is the last is decided here: what is raised but `RetryEventError` is final.
+            retry=Retry(max_attempts=1),
+            dead_letter_queue=route.dead_letter_queue,
+            register=False,
+        )
+        self._counts = {spec.name: Counts() for spec in specs}
+        self._errors: dict[str, str | None] = {spec.name: None for spec in specs}
+        # Of the batch in hand.
+        self._results: dict[int, tuple[HandlerSpec, Settled, Failure | None]] = {}
+        self._running: str | None = None
+        self._context: SyncContext | _BatchContext | None = None
+        self._stopping = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+        self._ticks = True
+        self.active_s = time.monotonic()
+        self.empty_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """For people: `consumer ledger of log orders`."""
+        return f"consumer {self._route.consumer_name} of log {self._route.log_name}"
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether it has a batch in hand."""
+        return bool(self._results) or self._running is not None
+
+    @property
+    def stalled(self) -> list[str]:
+        """The handler whose thread hangs, if it does: the consumer waits for it."""
+        is_hung = self._context is not None and self._context.is_overdue
+        return [self._running] if self._running is not None and is_hung else []
+
+    def look(self) -> None:
+        """Do nothing: a batch in hand is waited for until it is rolled back."""
+
+    def status(self) -> tuple[SourceStatus, list[HandlerStatus]]:
+        """How it fares."""
+        error = self._patience.error
+        source = SourceStatus(
+            name=self.name,
+            is_reachable=error is None,
+            last_error=None if error is None else type(error).__name__,
+        )
+        return source, [
+            HandlerStatus(
+                name=spec.name,
+                running=int(self._running == spec.name),
+                waiting=0,
+                counts=self._counts[spec.name],
+                last_error=self._errors[spec.name],
+            )
+            for spec in self._specs
+        ]
+
+    async def prepare(self) -> None:
+        """Register the consumer, if it is not: from the latest tick on.
+
+        Raises:
+            SluiceError: It cannot be used; the message says why and what to do.
+        """
+        await self._log.register_consumer(self._route.log_name, self._route.consumer_name)
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        self._work = asyncio.create_task(self._consume(), name=self.name)
+        try:
+            await asyncio.wait([self._work])
+            if not self._work.cancelled():
+                self._work.result()
+        finally:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+
+    def stop(self, *, now: bool = False) -> None:
+        """End when the batch in hand is finished; with `now` roll it back, and it comes again."""
+        self._stopping.set()
+        self._subscription.wake()
+        if now and self._work is not None:
+            self._work.cancel()
+
+    async def close(self) -> None:
+        """Let the listener no longer listen for it."""
+        self._subscription.close()
+
+    async def _consume(self) -> None:
+        while not self._stopping.is_set():
+            self._results = {}
+            began_s = time.monotonic()
+            try:
+                batch = await self._consumer.run_once()
+            except BatchNotFoundError as error:
+                self._complaints.say(logging.WARNING, "%s: %s", self.name, error)
+                continue
+            except Exception as error:  # noqa: BLE001 - a lost connection, or an event that nothing is made of
+                delay_s = self._patience.failed("finish a batch", error)
+                if isinstance(error, EventFailedError):
+                    self._report(blocked_s=delay_s)
+                self._results = {}
+                await async_pause(self._stopping, delay_s)
+                continue
+            self._patience.succeeded()
+            if batch is not None:
+                self._count()
+            else:
+                self.empty_s = began_s
+                await self._wait()
+
+    def _count(self) -> None:
+        self.active_s = time.monotonic()
+        for spec, settled, _ in self._results.values():
+            self._counts[spec.name].add(settled)
+        self._report()
+        self._results = {}
+
+    def _report(self, *, blocked_s: float | None = None) -> None:
+        """Log the failures in the batch, once although handlers may have run twice.
+
+        Args:
+            blocked_s: The consumer stays before the event that failed for the last time, and retries its batch
+                after this time, in seconds.
+        """
+        for spec, settled, failure in self._results.values():
+            if failure is not None:
+                is_blocked = settled.result == "dead" and blocked_s is not None
+                delivery = settled.delivery
+                self._failures.report(
+                    Origin.of(spec),
+                    delivery.message_id,
+                    delivery.attempt,
+                    failure,
+                    "blocked" if is_blocked else settled.result,
+                    next_retry_s=blocked_s if is_blocked else settled.next_retry_s,
+                    payload=delivery.payload,
+                )
+
+    async def _wait(self) -> None:
+        """Wait for a tick; make one when nobody else seems to, and one is overdue."""
+        if not self._subscription.is_reliable and self._ticks:
+            try:
+                if await self._log.ticker(self._route.log_name) is not None:
+                    return
+            except PrivilegeError:
+                _log.info("%s: may not tick; a ticker must run", self.name)
+                self._ticks = False
+            except LogStateError:
+                pass  # paused, or ticked from outside; that may end while this runs
+            except Exception as error:  # noqa: BLE001 - the next batch tells it
+                await async_pause(self._stopping, self._patience.failed("tick", error))
+        if not self._stopping.is_set():
+            interval_s = self._subscription.interval_s(_POLL_S)
+            await self._subscription.heard(min(interval_s, self._idle_s))
+
+    async def _on_event(self, connection: AsyncConnection[Any], event: Event) -> None:
+        spec = self._routing.spec_of(event.ev_type)
+        if spec is None:
+            return
+        delivery = self._delivery(event)
+        context = (
+            _BatchContext(spec, delivery, connection)
+            if spec.execution is Execution.LOOP
+            else SyncContext(spec, delivery, None, None)
+        )
+        self._running, self._context = spec.name, context
+        try:
+            ending = await self._executor.handle(spec, context)
+        finally:
+            self._running = self._context = None
+        self._end(spec, delivery, ending)
+
+    def _end(self, spec: HandlerSpec, delivery: Delivery, ending: Ending) -> None:
+        """Note what became of an event; raise what lets the consumer do it."""
+        retry = spec.retry or Retry()
+        failure = ending.failure or Failure(type(ending.answer).__name__, "")
+        match ending.answer:
+            case Done():
+                self._note(spec, delivery, "done")
+            case Release(delay_s=delay_s):
+                self._note(spec, delivery, "released")
+                raise RetryEventError(delay_s)
+            case RetryAfter(delay_s=delay_s) if not retry.is_last(delivery.attempt):
+                delay_s = retry.delay_s(delivery.attempt) if delay_s is None else delay_s
+                self._note(spec, delivery, "retry", failure, delay_s)
+                raise RetryEventError(delay_s)
+            case RetryAfter() | Reject():
+                self._note(spec, delivery, "dead", failure)
+                raise EventFailedError(f"{failure.error_type}: {failure.message}")
+
+    def _note(
+        self,
+        spec: HandlerSpec,
+        delivery: Delivery,
+        result: str,
+        failure: Failure | None = None,
+        next_retry_s: float | None = None,
+    ) -> None:
+        # Handled again within a batch, as after a failure, it counts once.
+        settled = Settled(delivery, result, next_retry_s)
+        self._results[delivery.message_id] = (spec, settled, failure)
+        if failure is not None:
+            self._errors[spec.name] = failure.error_type
+
+    def _delivery(self, event: Event) -> Delivery:
+        fields = {name: getattr(event, name) for name in _FIELDS}
+        return Delivery(
+            source_name=self.name,
+            message_id=event.ev_id,
+            fence=0,
+            attempt=attempt_of(event),
+            payload=event.ev_data,
+            headers={name: value for name, value in fields.items() if value is not None},
+            sent_at=event.ev_time,
+            key=None,
+            raw=event,
+            lease_end_s=math.inf,
+        )
+
+
+def make_consumer_lanes(
+    specs: Sequence[HandlerSpec],
+    pool: AsyncConnectionPool[Any],
+    executor: Executor,
+    listener: AsyncListener | None,
+    complaints: Complaints,
+    failures: FailureLog,
+    *,
+    idle_s: float = IDLE_S,
+) -> list[ConsumerLane]:
+    """The lanes for those handlers that are for consumers; those of one consumer share one.
+
+    Args:
+        specs: Handlers; all others are left out.
+        pool: As for `ConsumerLane`, as are the others.
+        executor: Calls them.
+        listener: Tells of ticks.
+        complaints: Where failures are said.
+        failures: Logs what handlers raise.
+        idle_s: When to look again, whatever the listener says.
+
+    Raises:
+        ConfigurationError: Two handlers of a consumer are for the same events.
+    """
+    consumers: dict[ConsumerRoute, list[HandlerSpec]] = {}
+    for spec in specs:
+        if isinstance(spec.route, ConsumerRoute):
+            consumers.setdefault(replace(spec.route, event_types=()), []).append(spec)
+    return [
+        ConsumerLane(
+            route, of_consumer, pool, executor, listener, complaints, failures, idle_s=idle_s
+        )
+        for route, of_consumer in consumers.items()
+    ]

@@ -1,0 +1,105 @@
+"""Limits that a handler declares for its queue: stored at start, and compared with those that are stored."""
+
+from __future__ import annotations
+
+import logging
+
+from pgsluice.client import QueueLimits
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client.calls import limits
+from pgsluice.errors import PrivilegeError
+from pgsluice.worker.handlers.handler import Limits
+
+_log = logging.getLogger(__name__)
+
+
+async def declare_limits(
+    runner: AsyncRunner, queue_name: str, declared_by: str, declared: Limits
+) -> bool:
+    """Store the limits that a handler declares, unless an operator set others; log each difference with both values.
+
+    Args:
+        runner: Calls the server.
+        queue_name: The queue.
+        declared_by: The handler.
+        declared: Its limits; without any, those that a handler declared before are removed.
+
+    Returns:
+        True if the queue has limits now.
+
+    Raises:
+        ArgumentError: The limits contradict each other.
+    """
+    stored = await _stored(runner, queue_name)
+    if _values(declared) == _values(stored):
+        return stored is not None
+    if stored is None or stored.declared_by is not None:
+        try:
+            outcome = await runner.run(
+                limits.declare_queue_limits(
+                    queue_name,
+                    declared_by,
+                    declared.fleet_concurrency,
+                    declared.key_concurrency,
+                    declared.rate,
+                    declared.rate_s,
+                    declared.when_waiting,
+                )
+            )
+        except PrivilegeError:
+            _log.warning(
+                "queue %s: declared limits are not applied; declared: %s; stored: %s. Start the worker once as a "
+                "member of sluice_admin, or set them with `pgsluice queue limits set %s`",
+                *(queue_name, described(declared), described(stored), queue_name),
+            )
+            return stored is not None
+        if outcome != "operator":
+            if outcome == "changed" and stored is not None:
+                _log.warning(
+                    "queue %s: limits changed for all processes from %s (declared by handler %s) to %s (handler %s)",
+                    *(queue_name, described(stored), stored.declared_by),
+                    *(described(declared), declared_by),
+                )
+            return _values(declared) != _values(None)
+        stored = await _stored(runner, queue_name)  # an operator set them just now
+    if _values(declared) not in (_values(None), _values(stored)):
+        _log.warning(
+            "queue %s: declared limits are not applied; declared: %s; stored, and set by an operator: %s. Use those "
+            "declared with `pgsluice queue limits drop %s` and a restart",
+            *(queue_name, described(declared), described(stored), queue_name),
+        )
+    return stored is not None
+
+
+def described(of: Limits | QueueLimits | None) -> str:
+    """Return limits as a line of a log: `fleet_concurrency=5 rate=2/1s`, or `none`."""
+    if of is None:
+        return "none"
+    values = {
+        "fleet_concurrency": of.fleet_concurrency,
+        "key_concurrency": of.key_concurrency,
+        "rate": None if of.rate is None else f"{of.rate}/{of.rate_s:g}s",
+        "when_waiting": of.when_waiting,
+        "priority_weights": of.priority_weights if isinstance(of, QueueLimits) else None,
+    }
+    return " ".join(f"{name}={value}" for name, value in values.items() if value is not None) or (
+        "none"
+    )
+
+
+def _values(of: Limits | QueueLimits | None) -> tuple[object, ...]:
+    if of is None:
+        return (None,) * 6
+    return (
+        of.fleet_concurrency,
+        of.key_concurrency,
+        of.rate,
+        of.rate_s if of.rate is not None else None,
+        of.when_waiting,
+        of.priority_weights if isinstance(of, QueueLimits) else None,
+    )
+
+
+async def _stored(runner: AsyncRunner, queue_name: str) -> QueueLimits | None:
+    every = await runner.run(limits.list_queue_limits())
+    return next((each for each in every if each.queue_name.lower() == queue_name.lower()), None)

@@ -1,0 +1,309 @@
+"""Calls a handler where it runs, within its time, and makes one of the four answers of whatever comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pgsluice.errors import ConfigurationError, LeaseLostError, PayloadError
+from pgsluice.worker.engine.base_context import BaseContext
+from pgsluice.worker.engine.connections import Connections
+from pgsluice.worker.engine.context import Context, SyncContext
+from pgsluice.worker.engine.delivery import Delivery
+from pgsluice.worker.engine.ending import (
+    ACKNOWLEDGED,
+    LOST,
+    NOT_NOW,
+    Ending,
+    ending_of_error,
+    ending_of_payload,
+    ending_of_result,
+    ending_of_timeout,
+    endings_of_results,
+    is_done,
+    postponed,
+)
+from pgsluice.worker.engine.lost_sessions import LostSessions
+from pgsluice.worker.engine.process_pool import Job, ProcessPool, RemoteError
+from pgsluice.worker.engine.source import Source
+from pgsluice.worker.engine.threads import Threads
+from pgsluice.worker.forks import end_fork
+from pgsluice.worker.handlers.answer import Done
+from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Mode
+from pgsluice.worker.handlers.middleware import HandlerCall, Middleware, around
+
+AnyContext = Context | SyncContext
+_log = logging.getLogger(__name__)
+
+
+class Executor:
+    """Runs handlers, each where it belongs.
+
+    From the outside in: the time limit, the middleware, the place (event loop, thread, process), in mode `transaction`
+    the transaction, the function. Whatever comes of it, also a SystemExit in a thread or the death of a process, is an
+    `Ending`; only a cancellation by the worker itself passes through.
+    """
+
+    def __init__(
+        self,
+        connections: Connections | None,
+        middlewares: Sequence[Middleware] = (),
+        *,
+        max_memory_mb: int | None = None,
+        on_hung: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare it, in the running event loop.
+
+        Args:
+            connections: For what handlers write.
+            middlewares: Called around each handler, the first outermost.
+            max_memory_mb: As much address space as a process for handlers may use, or None.
+            on_hung: Called when a thread is left to itself, for its handler ran too long.
+        """
+        self._connections = connections
+        self._middlewares = middlewares
+        self.threads = Threads(on_hung)
+        self._processes = ProcessPool(max_memory_mb=max_memory_mb)
+        self._lost_sessions = LostSessions()
+        self._calls: dict[str, HandlerCall] = {}
+
+    async def prepare(self, spec: HandlerSpec) -> None:
+        """Look that a handler can be called where it is to run.
+
+        Raises:
+            ConfigurationError: A process of its own does not find it.
+        """
+        if spec.execution is Execution.PROCESS:
+            await self._processes.make_ready(spec)
+
+    async def close(self) -> None:
+        """End the processes, and the threads that are idle."""
+        await self._processes.close()
+        self.threads.close()
+
+    def context(self, spec: HandlerSpec, delivery: Delivery, source: Source) -> AnyContext:
+        """What a handler is called with beside the payload."""
+        kind = Context if spec.execution is Execution.LOOP else SyncContext
+        return kind(spec, delivery, source, self._connections)
+
+    async def handle(self, spec: HandlerSpec, context: AnyContext) -> Ending:
+        """Call a handler for one message."""
+        if not await self._is_ready(spec):
+            return NOT_NOW
+        try:
+            payload = context.delivery.payload
+            if spec.execution is not Execution.PROCESS:  # there it is decoded there
+                payload = spec.decode(payload)
+        except PayloadError as error:
+            return ending_of_payload(error)
+        except Exception as error:  # noqa: BLE001 - of the user's module; it is this message's failure
+            return ending_of_error(spec, error)
+        result = await self._attempt(spec, payload, context)
+        if context.is_acknowledged:
+            return _acknowledged(result)
+        ending = result if isinstance(result, Ending) else ending_of_result(spec, result)
+        return self._unless_lost(context, ending)
+
+    async def handle_batch(self, spec: HandlerSpec, contexts: Sequence[AnyContext]) -> list[Ending]:
+        """Call a handler for many messages; what became of each, in their order."""
+        endings: dict[int, Ending] = {}
+        payloads: list[Any] = []
+        called: list[AnyContext] = []
+        if not await self._is_ready(spec):
+            return [NOT_NOW] * len(contexts)
+        for position, context in enumerate(contexts):
+            try:
+                payload = context.delivery.payload
+                if spec.execution is not Execution.PROCESS:
+                    payload = spec.decode(payload)
+            except PayloadError as error:
+                endings[position] = ending_of_payload(error)
+            except Exception as error:  # noqa: BLE001 - as above
+                endings[position] = ending_of_error(spec, error)
+            else:
+                payloads.append(payload)
+                called.append(context)
+        if called:
+            result = await self._attempt(spec, payloads, called)
+            rest = iter(endings_of_results(spec, result, len(called)))
+            # What is raised is of all messages, whichever context had the session.
+            is_lost = isinstance(result, Ending) and any(each.is_session_lost for each in called)
+            for position, context in enumerate(contexts):
+                if position not in endings:
+                    ending = next(rest)
+                    endings[position] = (
+                        _acknowledged(ending)
+                        if context.is_acknowledged
+                        else self._unless_lost(context, ending, is_lost=is_lost)
+                    )
+        return [endings[position] for position in range(len(contexts))]
+
+    def _unless_lost(self, context: AnyContext, ending: Ending, *, is_lost: bool = False) -> Ending:
+        """Return the ending of a call, released if it failed because its session was lost."""
+        if ending.is_error and (is_lost or context.is_session_lost):
+            return self._lost_sessions.ending(context.delivery, ending)
+        return ending
+
+    async def _is_ready(self, spec: HandlerSpec) -> bool:
+        """Whether there is a place where a handler runs. Its start is no part of the handler's time or fault."""
+        if spec.execution is not Execution.PROCESS:
+            return True
+        try:
+            await self._processes.make_ready(spec)
+        except ConfigurationError as error:
+            _log.error("%s", error)
+            return False
+        return True
+
+    async def _attempt(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
+        """Return what the handler returned; an Ending for what it raised.
+
+        A thread that outlives its timeout keeps its slot and its message until it returns: to start the message again
+        beside it, or another in its place, would exceed the limits. Cancelled while it waits for the thread, as the
+        worker ends, this returns the timeout, with a retry no sooner than a lease from now.
+        """
+        result = await self._call(spec, payload, context)
+        first = context if isinstance(context, BaseContext) else context[0]
+        if first.overrun is not None:
+            try:
+                await asyncio.shield(first.overrun)
+            except asyncio.CancelledError:
+                if not isinstance(result, Ending) or result.failure is None:
+                    raise
+                return postponed(spec, result, first.attempt)
+        return result
+
+    async def _call(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
+        """Return what the handler returned within its time; an Ending for what it raised."""
+        call = self._calls.get(spec.name) or self._bind(spec)
+        limit: asyncio.Timeout | None = None
+        pid = os.getpid()
+        try:
+            if spec.timeout_s is None:
+                result = await call(payload, context)
+            else:
+                async with asyncio.timeout(spec.timeout_s) as limit:
+                    result = await call(payload, context)
+            end_fork(pid)
+            return result  # noqa: TRY300 - a fork may not get here
+        except GeneratorExit:
+            raise
+        except RemoteError as error:
+            return error.ending
+        except BaseException as error:
+            end_fork(pid, error)
+            # Whatever it is: the end of a handler is never that of the worker.
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # by the worker
+            if isinstance(error, LeaseLostError) and _is_lost(context):
+                return LOST  # as its own transaction, or its heartbeat, found
+            if limit is not None and limit.expired() and isinstance(error, TimeoutError):
+                return ending_of_timeout(spec)
+            return ending_of_error(spec, error)
+
+    def _bind(self, spec: HandlerSpec) -> HandlerCall:
+        """A handler as one call: its place, with the middleware around it."""
+        call: HandlerCall
+        if spec.execution is Execution.PROCESS:
+            call = partial(self._in_process, spec)
+        elif spec.execution is Execution.THREAD:
+            call = partial(self._in_thread, _sync_function(spec))
+        else:
+            call = _async_function(spec)
+        self._calls[spec.name] = call = around(self._middlewares, call)
+        return call
+
+    async def _in_thread(self, function: Callable[..., Any], payload: Any, context: Any) -> Any:
+        contexts = [context] if isinstance(context, SyncContext) else context
+
+        def abandon(returned: asyncio.Future[None]) -> None:
+            for each in contexts:
+                each.abandon(returned)
+
+        result, error = await self.threads.run(function, payload, context, on_left=abandon)
+        if error is not None:
+            raise error
+        return result
+
+    async def _in_process(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
+        is_one = isinstance(context, BaseContext)
+        contexts = [context] if is_one else context
+        payloads = [payload] if is_one else payload
+        return await self._processes.run(Job.of(spec, payloads, contexts))
+
+
+def _acknowledged(result: Any) -> Ending:
+    """The end of a handler whose transaction acknowledged the message; it may have failed afterwards."""
+    failure = result.failure if isinstance(result, Ending) else None
+    return ACKNOWLEDGED if failure is None else replace(ACKNOWLEDGED, failure=failure)
+
+
+def _is_lost(context: Any) -> bool:
+    """Whether a call's claim is known to be over; of a batch only one may be, and the call fails for the others."""
+    return isinstance(context, BaseContext) and context.lost.is_set()
+
+
+def _async_function(spec: HandlerSpec) -> HandlerCall:
+    function = spec.function
+    if spec.batch is None and (spec.takes_context or spec.mode is Mode.TRANSACTION):
+        return partial(_with_transaction, spec)
+    if spec.takes_context:
+        return function
+
+    async def call(payload: Any, _context: Any) -> Any:
+        return await function(payload)
+
+    return call
+
+
+async def _with_transaction(spec: HandlerSpec, payload: Any, context: Context) -> Any:
+    """Call a handler, and end the transaction that it opened as its outcome says."""
+    arguments = (payload, context) if spec.takes_context else (payload,)
+    try:
+        async with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():
+            result = await spec.function(*arguments)
+    except BaseException as error:
+        if not is_done(error):
+            await context.roll_back()
+            raise
+        result = error
+    await (context.commit() if _is_done(spec, result) else context.roll_back())
+    return result
+
+
+def _sync_function(spec: HandlerSpec) -> Callable[[Any, Any], Any]:
+    function = spec.function
+    if spec.batch is None and (spec.takes_context or spec.mode is Mode.TRANSACTION):
+        return partial(_with_sync_transaction, spec)
+    if spec.takes_context:
+        return function
+    return lambda payload, _context: function(payload)
+
+
+def _with_sync_transaction(spec: HandlerSpec, payload: Any, context: SyncContext) -> Any:
+    """As `_with_transaction`, in a thread."""
+    arguments = (payload, context) if spec.takes_context else (payload,)
+    try:
+        with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():
+            result = spec.function(*arguments)
+    except BaseException as error:
+        if not is_done(error):
+            context.roll_back()
+            raise
+        result = error
+    if _is_done(spec, result):
+        context.commit()
+    else:
+        context.roll_back()
+    return result
+
+
+def _is_done(spec: HandlerSpec, result: Any) -> bool:
+    return isinstance(ending_of_result(spec, result).answer, Done)

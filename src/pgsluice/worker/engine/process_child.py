@@ -1,0 +1,248 @@
+"""What runs in a process for handlers: one job after the other, until nobody is there who asks."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for
+from pathlib import Path
+from typing import Any
+
+from pgsluice.errors import ConfigurationError, HandlerError, PayloadError
+from pgsluice.worker.engine.base_context import BaseContext
+from pgsluice.worker.engine.context import SyncContext
+from pgsluice.worker.engine.delivery import Delivery
+from pgsluice.worker.engine.ending import (
+    Ending,
+    ending_of_error,
+    ending_of_payload,
+    endings_of_results,
+    failed,
+    failure_of,
+)
+from pgsluice.worker.forks import default_in_forks, end_fork, ignore
+from pgsluice.worker.handlers.handler import HandlerSpec
+
+# When memory is short, the kernel is to end this process, and not the worker that holds the claims.
+_OOM_SCORE = "800"
+# How often a process looks whether its worker is there.
+_LOOK_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A call of a handler, as it is sent to another process.
+
+    Attributes:
+        module: Where the handler is defined.
+        qualname: Its name there.
+        deliveries: The messages, without the records they were made from; none: only look that the handler is there.
+        is_batch: Whether they are one call.
+    """
+
+    module: str
+    qualname: str
+    deliveries: tuple[Delivery, ...]
+    is_batch: bool
+
+    @classmethod
+    def of(cls, spec: HandlerSpec, payloads: Sequence[Any], contexts: Sequence[BaseContext]) -> Job:
+        """The call of a handler with these payloads."""
+        deliveries = tuple(
+            replace(context.delivery, payload=payload, raw=None)
+            for payload, context in zip(payloads, contexts, strict=True)
+        )
+        function = spec.function
+        is_batch = spec.batch is not None
+        return cls(function.__module__, function.__qualname__, deliveries, is_batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What became of a job.
+
+    Attributes:
+        endings: One for each delivery.
+        is_failure: Whether the call as a whole failed: then they are all the same.
+    """
+
+    endings: tuple[Ending, ...]
+    is_failure: bool
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_unpacked, (tuple(map(PackedEnding.of, self.endings)), self.is_failure))
+
+
+@dataclass(frozen=True, slots=True)
+class PackedEnding:
+    """An ending as it is sent, with what is known of it if its outcome cannot be unpickled.
+
+    A handler may return an instance of its own subclass of an outcome.
+
+    Attributes:
+        pickled: The ending.
+        outcome: The class and text of its outcome.
+    """
+
+    pickled: bytes
+    outcome: str
+
+    @classmethod
+    def of(cls, ending: Ending) -> PackedEnding:
+        """Pickle an ending; if its outcome cannot be, the failure that says so."""
+        text = (ending.failure or failure_of(ending.answer)).message
+        outcome = f"{type(ending.answer).__name__}: {text}"
+        try:
+            return cls(pickle.dumps(ending), outcome)
+        except Exception as error:  # noqa: BLE001 - whatever the user's class does
+            return cls(pickle.dumps(_unsendable(outcome, error)), outcome)
+
+    def ending(self) -> Ending:
+        """Return the ending; if its outcome cannot be unpickled, the failure that says so."""
+        try:
+            ending: Ending = pickle.loads(self.pickled)  # noqa: S301 - from a process of this worker
+        except Exception as error:  # noqa: BLE001 - whatever the user's class does
+            return _unsendable(self.outcome, error)
+        return ending
+
+
+def _unpacked(endings: tuple[PackedEnding, ...], is_failure: bool) -> Reply:
+    return Reply(tuple(each.ending() for each in endings), is_failure)
+
+
+def _unsendable(outcome: str, error: Exception) -> Ending:
+    return failed(
+        HandlerError(
+            f"the outcome {outcome} cannot be pickled and sent from the handler's process to the worker "
+            f"({type(error).__name__}: {error}); define its class at the top of a module, or use Done, RetryAfter, "
+            "Release or Reject itself"
+        )
+    )
+
+
+def find(job: Job) -> HandlerSpec:
+    """The handler of a job, by its name.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    found: Any = importlib.import_module(job.module)
+    for name in job.qualname.split("."):
+        found = getattr(found, name, None)
+    spec = getattr(found, "spec", None)
+    if not isinstance(spec, HandlerSpec):
+        raise ConfigurationError(
+            f"another process finds no handler {job.qualname} in {job.module}; define it at the top of its module"
+        )
+    return spec
+
+
+def call(job: Job) -> Reply:
+    """Call a handler here."""
+    spec = find(job)
+    payloads: list[Any] = []
+    misfits: dict[int, Ending] = {}
+    for position, delivery in enumerate(job.deliveries):
+        try:
+            payloads.append(spec.decode(delivery.payload))
+        except PayloadError as error:
+            misfits[position] = ending_of_payload(error)
+        except Exception as error:  # noqa: BLE001 - of the user's type; it is this message's failure
+            misfits[position] = ending_of_error(spec, error)
+    contexts = [
+        SyncContext(spec, each, None, None)
+        for position, each in enumerate(job.deliveries)
+        if position not in misfits
+    ]
+    if not contexts:
+        endings = tuple(misfits[position] for position in range(len(job.deliveries)))
+        return Reply(endings, is_failure=not job.is_batch)
+    first: Any = payloads if job.is_batch else payloads[0]
+    second: Any = contexts if job.is_batch else contexts[0]
+    pid = os.getpid()
+    try:
+        result = spec.function(first, second) if spec.takes_context else spec.function(first)
+        end_fork(pid)
+    except BaseException as error:  # noqa: BLE001 - also a SystemExit is an answer
+        end_fork(pid, error)
+        ending = ending_of_error(spec, error)
+        is_failure = not misfits
+        rest = iter([ending] * len(contexts))
+    else:
+        is_failure = False
+        rest = iter(endings_of_results(spec, result if job.is_batch else [result], len(contexts)))
+    endings = tuple(
+        misfits[position] if position in misfits else next(rest)
+        for position in range(len(job.deliveries))
+    )
+    return Reply(endings, is_failure)
+
+
+def serve(pipe: Connection, max_memory_mb: int | None) -> None:
+    """Answer jobs until the other end is closed."""
+    # A group of its own: whoever kills the process of a job kills what the job has started.
+    with contextlib.suppress(OSError):
+        os.setsid()
+    # Signals are for the worker, which lets a job end that began: a service manager sends them to all.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ignore)
+        signal.siginterrupt(number, False)
+    default_in_forks()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
+    if max_memory_mb is not None:
+        _limit_memory(max_memory_mb)
+    threading.Thread(target=_end_with_parent, name="pgsluice-parent", daemon=True).start()
+    while True:
+        try:
+            job: Job = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from the worker that started this
+        except (EOFError, OSError):
+            return
+        if not job.deliveries:
+            reply: Reply | str = _probe(job)
+        else:
+            reply = call(job)
+        try:
+            pipe.send_bytes(pickle.dumps(reply))
+        except OSError:
+            return
+        del job, reply
+
+
+def _probe(job: Job) -> str:
+    """What is wrong with a handler; nothing: empty."""
+    try:
+        find(job)
+    except BaseException as error:  # noqa: BLE001 - whatever the user's module does when it is imported
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _limit_memory(max_memory_mb: int) -> None:
+    import resource
+
+    limit = max_memory_mb << 20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _end_with_parent() -> None:
+    """A job whose worker was killed must not go on: another worker will begin it."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    # A fork of the worker may hold the other end of its sentinel.
+    while os.getppid() == parent.pid and not wait_for([parent.sentinel], _LOOK_S):
+        pass
+    sys.stderr.flush()
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)  # with what the job has started
+    os._exit(1)

@@ -1,0 +1,426 @@
+"""A work queue as a source of deliveries."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from psycopg_pool import AsyncConnectionPool
+
+from pgsluice.client import Message
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, retries
+from pgsluice.client.records import ClaimOutcome
+from pgsluice.client.retry_records import BegunAttempt, FailedMessage, RetryPolicy
+from pgsluice.errors import SluiceError
+from pgsluice.worker.engine.declared_limits import declare_limits
+from pgsluice.worker.engine.delivery import Delivery, Failure, Settled, Settlement
+from pgsluice.worker.engine.lock_waits import LockWaits
+from pgsluice.worker.engine.patience import PASSING
+from pgsluice.worker.engine.polling import Polling
+from pgsluice.worker.engine.row_locks import RowLocks
+from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
+from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.wakeups.listener import AsyncListener
+
+_log = logging.getLogger(__name__)
+_GROUP_HEADER = "x-pgmq-group"
+_DEFAULT_FACTOR = 2.0  # of sluice.fail
+# The queue's own policy is read again after this long, and only when a message failed, for log lines alone.
+_POLICY_S = 60.0
+
+
+class QueueSource:
+    """The messages of a work queue, for one handler. See `Source`."""
+
+    def __init__(
+        self,
+        pool: AsyncConnectionPool[Any],
+        route: QueueRoute,
+        spec: HandlerSpec,
+        listener: AsyncListener | None,
+        worker_id: str,
+        lock_waits: LockWaits,
+    ) -> None:
+        """Prepare it; nothing is looked up yet.
+
+        Args:
+            pool: Gives a connection for each call, of a role that may read the queue (`sluice_reader`).
+            route: Which queue.
+            spec: The handler, for its retry policy and for what becomes of a message that is done.
+            listener: Tells when to look; None: it polls.
+            worker_id: Who claims, for people.
+            lock_waits: Turns of all sources of the pool.
+        """
+        self.lock_waits = lock_waits
+        self._runner = AsyncRunner(pool)
+        self._queue_name = route.queue_name
+        self._locks = RowLocks(route.queue_name)
+        self._topic = route.topic
+        self._retry = spec.retry
+        self._limits = spec.limits
+        self._declared_by = f"{spec.function.__module__}.{spec.name}"
+        self._is_kept = spec.keep == "archive"
+        self._worker_id = worker_id
+        self._notes_first = spec.retry is not None and spec.retry.max_attempts == 1
+        # Settled in a call whose reply never came, and when their lease ends: until then nobody else can have claimed
+        # them or taken them out of the queue, unless that call was done.
+        self._unsure: dict[tuple[int, int], float] = {}
+        self._queue_policy: RetryPolicy | None = None
+        self._policy_until_s = 0.0
+        self._polling = Polling(
+            (listener or AsyncListener("")).subscribe(self._queue_name),
+            lambda after: self._runner.run(listeners.next_due(self._queue_name, after)),
+            is_told_of_time=True,
+            next_room=lambda: self._runner.run(listeners.next_room(self._queue_name)),
+        )
+
+    @property
+    def name(self) -> str:
+        """As in `Source`."""
+        return f"queue {self._queue_name}"
+
+    async def prepare(self) -> None:
+        """As in `Source`."""
+        if self._topic is not None:
+            await self._bind(self._topic)
+        await self._polling.ask()
+        if self._retry is None:
+            await self._read_policy()
+            policy = self._queue_policy
+            self._notes_first = policy is not None and policy.max_attempts == 1
+        if await declare_limits(self._runner, self._queue_name, self._declared_by, self._limits):
+            self._polling.limit()
+
+    async def _read_policy(self) -> None:
+        """Read the queue's own retry policy."""
+        policies = await self._runner.run(retries.list_retry_policies())
+        self._queue_policy = next((p for p in policies if self._is_mine(p.queue_name)), None)
+        self._policy_until_s = time.monotonic() + _POLICY_S
+
+    async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
+        """As in `Source`."""
+        vt = math.ceil(lease_s)
+        began_s = time.monotonic()
+        messages = await self._runner.run(
+            limits.claim_messages(self._queue_name, vt, qty, self._worker_id)
+        )
+        self._polling.claimed(len(messages))
+        deliveries = [self._delivery(message, began_s + vt) for message in messages]
+        again = [delivery for delivery in deliveries if delivery.fence > 1]
+        if again:
+            await self._suspect(again)
+        return deliveries
+
+    async def _suspect(self, again: list[Delivery]) -> None:
+        """Find those that may have killed their process."""
+        find = retries.unanswered_starts(self._queue_name, _messages(again))
+        try:
+            suspects: list[int] = await self._runner.run(find)
+        except PASSING:
+            return  # they are claimed: so they start beside each other
+        for delivery in again:
+            delivery.is_suspect = delivery.message_id in suspects
+
+    async def begin(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """As in `Source`. The first claim of a message counts without being noted."""
+        noted = [delivery for delivery in deliveries if delivery.fence != 1 or self._notes_first]
+        if not noted:
+            return list(deliveries)
+        max_attempts = None if self._retry is None else self._retry.max_attempts
+
+        def begin(some: Sequence[Delivery]) -> list[Call[_Begun]]:
+            call = retries.begin_attempts(
+                self._queue_name, _messages(some), self._worker_id, max_attempts
+            )
+            return [_by_delivery(call, some)]
+
+        begun = await self._locks.run(self._runner, noted, begin)
+        left_out = set()
+        for delivery in noted:
+            attempt = begun.get(delivery)
+            if attempt is None:
+                left_out.add(delivery)
+            elif attempt.outcome == "begun" and attempt.attempt is not None:
+                delivery.attempt = attempt.attempt
+            else:
+                delivery.is_dead = attempt.outcome == "dead"
+                delivery.attempt = attempt.attempt or delivery.attempt
+                left_out.add(delivery)
+        return [delivery for delivery in deliveries if delivery not in left_out]
+
+    async def extend(
+        self, deliveries: Sequence[Delivery], lease_s: float, *, wait_s: float | None = None
+    ) -> list[Delivery]:
+        """As in `Source`."""
+        vt = math.ceil(lease_s)
+        began_s = time.monotonic()
+
+        def extend(some: Sequence[Delivery]) -> list[Call[dict[Delivery, ClaimOutcome]]]:
+            call = claims.extend(self._queue_name, _messages(some), vt)
+            return [_by_delivery(call, some)]
+
+        outcomes = await self._locks.run(
+            self._runner, deliveries, extend, wait_s=wait_s, first_wait_s=min(1.0, lease_s / 6)
+        )
+        lost = []
+        for delivery, extended in outcomes.items():
+            if extended.outcome == "done":
+                delivery.lease_end_s = began_s + vt
+            else:
+                lost.append(delivery)
+        return lost
+
+    async def settle(
+        self, settlements: Sequence[Settlement], *, wait_s: float | None = None
+    ) -> list[Settled]:
+        """As in `Source`."""
+        by_delivery = {settlement.delivery: settlement for settlement in settlements}
+
+        def doubt() -> None:
+            for delivery in by_delivery:
+                self._unsure[_claim(delivery)] = delivery.lease_end_s
+
+        try:
+            results = await self._locks.run(
+                self._runner,
+                list(by_delivery),
+                lambda some: self._calls([by_delivery[each] for each in some]),
+                wait_s=wait_s,
+                on_cancel=doubt,
+            )
+        except BaseException:
+            doubt()  # it may have been done all the same
+            raise
+        now_s = time.monotonic()
+        if self._retry is None and now_s > self._policy_until_s and "retry" in results.values():
+            with suppress(SluiceError):  # only for the log
+                await self._read_policy()
+        settled = {_claim(delivery) for delivery in results}
+        self._unsure = {
+            claim: end_s
+            for claim, end_s in self._unsure.items()
+            if end_s > now_s and claim not in settled
+        }
+        return [
+            Settled(
+                one.delivery,
+                result := results.get(one.delivery, "locked"),
+                self._next_retry_s(one, result),
+            )
+            for one in settlements
+        ]
+
+    def settling(self, settlement: Settlement) -> Call[Settled]:
+        """As in `Source`."""
+        (call,) = self._calls([settlement])
+        delivery = settlement.delivery
+        return Call(
+            call.sql,
+            call.parameters,
+            lambda rows: Settled(delivery, call.read_rows(rows)[delivery]),
+            call.queue_name,
+        )
+
+    async def wait(self, timeout_s: float) -> None:
+        """As in `Source`."""
+        await self._polling.wait(timeout_s)
+
+    async def close(self) -> None:
+        """As in `Source`."""
+        self._polling.subscription.close()
+
+    def _is_mine(self, queue_name: str) -> bool:
+        return queue_name.lower() == self._queue_name.lower()
+
+    def _calls(self, settlements: Sequence[Settlement]) -> list[Call[_Results]]:
+        """What says all this to the server: one call for all that are done, one for all that failed, and so on."""
+        done: list[Delivery] = []
+        failed: dict[Delivery, str] = {}
+        failures: list[FailedMessage] = []
+        released: dict[float, list[Delivery]] = {}
+        for settlement in settlements:
+            delivery, answer = settlement.delivery, settlement.answer
+            if isinstance(answer, Done):
+                done.append(delivery)
+            elif isinstance(answer, Release):
+                released.setdefault(answer.delay_s, []).append(delivery)
+            else:
+                failed[delivery] = "dead" if isinstance(answer, Reject) else "retry"
+                failures.append(self._failure(settlement))
+        calls: list[Call[_Results]] = []
+        if done:
+            keep = claims.archive if self._is_kept else claims.delete
+            call = keep(self._queue_name, _messages(done))
+            calls.append(_mapped(call, done, self._word_of_done))
+        if failed:
+            fail = retries.fail(self._queue_name, failures, self._worker_id, self._policy())
+            calls.append(
+                _mapped(
+                    fail,
+                    list(failed),
+                    lambda delivery, outcome: self._word_of_failure(
+                        delivery, outcome, failed[delivery]
+                    ),
+                )
+            )
+        for delay_s, deliveries in released.items():
+            hand_back = retries.hand_back(self._queue_name, _messages(deliveries), delay_s)
+            calls.append(_mapped(hand_back, deliveries, self._word_of_release))
+        return calls
+
+    def _failure(self, settlement: Settlement) -> FailedMessage:
+        answer, retry = settlement.answer, self._retry
+        failure = settlement.failure or Failure("", "")
+        delay_s = answer.delay_s if isinstance(answer, RetryAfter) else None
+        is_own_growth = (
+            retry is not None
+            and retry.backoff == "exponential"
+            and retry.factor != _DEFAULT_FACTOR
+            and isinstance(answer, RetryAfter)
+        )
+        if delay_s is None and retry is not None and is_own_growth:
+            delay_s = retry.delay_s(settlement.delivery.attempt)
+        return FailedMessage(
+            message=settlement.delivery.raw,
+            delay_s=delay_s,
+            reject=isinstance(answer, Reject),
+            reason=answer.reason if isinstance(answer, RetryAfter | Reject) else None,
+            error_type=failure.error_type or None,
+            error=failure.message or None,
+            trace=failure.trace,
+        )
+
+    def _next_retry_s(self, settlement: Settlement, result: str) -> float | None:
+        """Return for how long a message that failed is delayed at most."""
+        answer, policy = settlement.answer, self._queue_policy
+        if result != "retry":
+            return None
+        if isinstance(answer, RetryAfter) and answer.delay_s is not None:
+            return answer.delay_s
+        attempt = settlement.delivery.attempt
+        if self._retry is not None:
+            return replace(self._retry, jitter=False).delay_s(attempt)
+        if policy is None:
+            return None
+        longest = Retry(
+            first_delay_s=policy.backoff_base.total_seconds(),
+            max_delay_s=policy.backoff_max.total_seconds(),
+            backoff=policy.backoff,
+        )
+        return longest.delay_s(attempt)
+
+    def _policy(self) -> dict[str, Any] | None:
+        """The handler's retry policy in place of the queue's."""
+        retry = self._retry
+        if retry is None:
+            return None
+        return {
+            "max_attempts": retry.max_attempts,
+            "backoff": retry.backoff,
+            "backoff_base": retry.first_delay_s,
+            "backoff_max": retry.max_delay_s,
+            "backoff_jitter": retry.jitter,
+        }
+
+    def _word_of_done(self, delivery: Delivery, outcome: str) -> str:
+        if outcome == "gone" and self._is_unsure(delivery):
+            return "done"
+        return "done" if outcome == "done" else "lost"
+
+    def _word_of_failure(self, delivery: Delivery, outcome: str, asked: str) -> str:
+        if outcome in ("retry", "dead"):
+            return outcome
+        return self._word_of_loss(delivery, outcome, asked)
+
+    def _word_of_release(self, delivery: Delivery, outcome: str) -> str:
+        if outcome == "done":
+            return "released"
+        return self._word_of_loss(delivery, outcome, "released")
+
+    def _word_of_loss(self, delivery: Delivery, outcome: str, asked: str) -> str:
+        # The attempt ended while its transaction was committed: it is gone because of that.
+        if outcome == "gone" and delivery.is_in_doubt:
+            return "done"
+        # Since it was settled in the call whose reply never came it may have been claimed again, and even done.
+        return asked if self._is_unsure(delivery) else "lost"
+
+    def _is_unsure(self, delivery: Delivery) -> bool:
+        return self._unsure.get(_claim(delivery), 0.0) > time.monotonic()
+
+    async def _bind(self, topic: str) -> None:
+        """Bind the queue to a topic, and make it where there is none."""
+        queues = await self._runner.run(pgmq.list_queues())
+        if all(queue.queue_name != self._queue_name for queue in queues):
+            await self._runner.run(pgmq.create(self._queue_name))
+        await self._runner.run(pgmq.bind_topic(topic, self._queue_name))
+        for binding in await self._runner.run(pgmq.list_topic_bindings(self._queue_name)):
+            if binding.pattern != topic:
+                _log.warning(
+                    "queue %s is bound to topic %r too, and its handler declares %r only: messages of both arrive; if "
+                    "the other is of an earlier version, run pgsluice queue topics unbind %r %s",
+                    *(self._queue_name, binding.pattern, topic, binding.pattern, self._queue_name),
+                )
+
+    def _delivery(self, message: Message, lease_end_s: float) -> Delivery:
+        headers = message.headers if isinstance(message.headers, dict) else {}
+        key = headers.get(_GROUP_HEADER)
+        return Delivery(
+            source_name=self.name,
+            message_id=message.msg_id,
+            fence=message.read_ct,
+            attempt=message.read_ct,
+            payload=message.message,
+            headers=headers,
+            sent_at=message.enqueued_at,
+            key=key if isinstance(key, str) else None,
+            raw=message,
+            lease_end_s=lease_end_s,
+            claims=message.read_ct,
+        )
+
+
+_Results = dict[Delivery, str]
+_Begun = dict[Delivery, BegunAttempt]
+_Each = TypeVar("_Each")
+
+
+def _by_delivery(
+    call: Call[list[_Each]], deliveries: Sequence[Delivery]
+) -> Call[dict[Delivery, _Each]]:
+    """Return a call whose results, one for each delivery in their order, are told by delivery."""
+    return Call(
+        call.sql,
+        call.parameters,
+        lambda rows: dict(zip(deliveries, call.read_rows(rows), strict=True)),
+        call.queue_name,
+    )
+
+
+def _mapped(
+    call: Call[list[Any]], deliveries: list[Delivery], word: Callable[[Delivery, str], str]
+) -> Call[_Results]:
+    """A call whose outcomes, one for each delivery in their order, are told in the words of `Settled`."""
+
+    def results(rows: Sequence[tuple[Any, ...]]) -> _Results:
+        outcomes = call.read_rows(rows)
+        return {
+            delivery: word(delivery, one.outcome)
+            for delivery, one in zip(deliveries, outcomes, strict=True)
+        }
+
+    return Call(call.sql, call.parameters, results, call.queue_name)
+
+
+def _claim(delivery: Delivery) -> tuple[int, int]:
+    return delivery.message_id, delivery.fence
+
+
+def _messages(deliveries: Sequence[Delivery]) -> list[Message]:
+    return [delivery.raw for delivery in deliveries]

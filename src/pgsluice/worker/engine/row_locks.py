@@ -1,0 +1,118 @@
+"""Extend and settle messages without waiting for those whose rows other transactions have locked."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from psycopg.errors import LockNotAvailable
+
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client.calls import Call, Steps, retries, upkeep
+from pgsluice.errors import RetryableError
+from pgsluice.worker.engine.delivery import Delivery
+
+Result = TypeVar("Result")
+Answer = TypeVar("Answer")
+Results = dict[Delivery, Result]
+
+# A statement that has no result after this long may wait for a row lock.
+_WAIT_S = 1.0
+# For this long after a row lock was found, locks are looked for first: at the cost of a round trip nothing waits.
+_CAREFUL_S = 10.0
+
+
+class RowLocks:
+    """Run calls for the messages of a queue around row locks of other transactions.
+
+    A call first runs as it is. When it takes longer than a second it is cancelled, and runs again in a transaction that
+    locks the rows before, without waiting; the messages whose rows are locked are left out.
+    """
+
+    def __init__(self, queue_name: str) -> None:
+        """Prepare it for the messages of a queue."""
+        self._queue_name = queue_name
+        self._careful_until_s = 0.0
+
+    async def run(
+        self,
+        runner: AsyncRunner,
+        deliveries: Sequence[Delivery],
+        calls_for: Callable[[Sequence[Delivery]], Sequence[Call[Results[Result]]]],
+        *,
+        wait_s: float | None = None,
+        first_wait_s: float = _WAIT_S,
+        on_cancel: Callable[[], None] = lambda: None,
+    ) -> Results[Result]:
+        """Run calls in one transaction, and set `is_locked` of each delivery.
+
+        Args:
+            runner: Runs them.
+            deliveries: The messages.
+            calls_for: Makes the calls for some of them; each returns its results.
+            wait_s: How long to wait for locked rows, seconds; None: not at all after a lock was found, else
+                `first_wait_s`.
+            first_wait_s: See there.
+            on_cancel: Called when a call was cancelled: it may have been done all the same.
+
+        Returns:
+            The results; those of locked messages are missing.
+        """
+        if wait_s is not None or time.monotonic() >= self._careful_until_s:
+            try:
+                async with asyncio.timeout(first_wait_s if wait_s is None else wait_s) as limit:
+                    results = await _run(runner, calls_for(deliveries))
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                on_cancel()
+            else:
+                for delivery in deliveries:
+                    delivery.is_locked = False
+                return results
+        results = await runner.run_steps(self._without_locked(deliveries, calls_for))
+        if any(delivery.is_locked for delivery in deliveries):
+            self._careful_until_s = time.monotonic() + _CAREFUL_S
+        return results
+
+    def _without_locked(
+        self,
+        deliveries: Sequence[Delivery],
+        calls_for: Callable[[Sequence[Delivery]], Sequence[Call[Results[Result]]]],
+    ) -> Steps[Results[Result]]:
+        raws = [delivery.raw for delivery in deliveries]
+        locked = set((yield retries.try_lock_messages(self._queue_name, raws)))
+        for delivery in deliveries:
+            delivery.is_locked = delivery.message_id in locked
+        free = [delivery for delivery in deliveries if not delivery.is_locked]
+        if not free:
+            return {}
+        return (yield from _all(calls_for(free)))
+
+
+async def _run(runner: AsyncRunner, calls: Sequence[Call[Results[Result]]]) -> Results[Result]:
+    if len(calls) == 1:
+        return await runner.run(calls[0])
+    return await runner.run_steps(_all(calls))
+
+
+def _all(calls: Sequence[Call[Results[Result]]]) -> Steps[Results[Result]]:
+    results: Results[Result] = {}
+    for call in calls:
+        results |= yield call
+    return results
+
+
+def limited(call: Call[Answer], wait_s: float) -> Steps[Answer]:
+    """Let a call fail when it waits longer than `wait_s` seconds for a lock."""
+    yield upkeep.wait_for_locks(math.ceil(wait_s * 1_000))
+    answer: Answer = yield call
+    return answer
+
+
+def is_locked(error: RetryableError) -> bool:
+    """Tell whether a call failed because it waited too long for a lock."""
+    return isinstance(error.__cause__, LockNotAvailable)

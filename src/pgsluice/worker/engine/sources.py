@@ -1,0 +1,75 @@
+"""The sources for the handlers of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from psycopg_pool import AsyncConnectionPool
+
+from pgsluice.worker.engine.delivery import Delivery
+from pgsluice.worker.engine.group_source import GroupSource
+from pgsluice.worker.engine.lock_waits import LockWaits
+from pgsluice.worker.engine.queue_source import QueueSource
+from pgsluice.worker.engine.source import Source
+from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec, QueueRoute
+from pgsluice.worker.wakeups.listener import AsyncListener
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A source, and the handlers of its deliveries.
+
+    Attributes:
+        source: The source.
+        specs: Its handlers, one or more.
+        spec_of: Which of them a delivery is for.
+    """
+
+    source: Source
+    specs: tuple[HandlerSpec, ...]
+    spec_of: Callable[[Delivery], HandlerSpec]
+
+
+def make_feeds(
+    specs: Sequence[HandlerSpec],
+    pool: AsyncConnectionPool[Any],
+    listener: AsyncListener | None,
+    worker_id: str,
+) -> list[Feed]:
+    """The sources for these handlers, in their order. Those of one share group have one between them.
+
+    Args:
+        specs: The handlers; those of consumers, which have no source, are left out.
+        pool: Gives a connection for each call.
+        listener: Tells when to look; None: they poll.
+        worker_id: Who claims, for people.
+
+    Raises:
+        ConfigurationError: Two handlers of a group are for the same events.
+    """
+    lock_waits = LockWaits(pool.max_size)
+    feeds: list[Feed] = []
+    groups: dict[GroupRoute, list[HandlerSpec]] = {}
+    for spec in specs:
+        if isinstance(spec.route, QueueRoute):
+            queue = QueueSource(pool, spec.route, spec, listener, worker_id, lock_waits)
+            feeds.append(Feed(queue, (spec,), lambda _delivery, spec=spec: spec))  # type: ignore[misc]
+        elif isinstance(spec.route, GroupRoute):
+            groups.setdefault(replace(spec.route, event_types=()), []).append(spec)
+    for route, of_group in groups.items():
+        group = GroupSource(pool, route, of_group, listener, lock_waits)
+        feeds.append(Feed(group, tuple(of_group), group.spec_of))
+    return feeds
+
+
+def make_source(
+    spec: HandlerSpec,
+    pool: AsyncConnectionPool[Any],
+    listener: AsyncListener | None,
+    worker_id: str,
+) -> Source:
+    """The source for one handler that shares it with no other; see `make_feeds`."""
+    (feed,) = make_feeds([spec], pool, listener, worker_id)
+    return feed.source

@@ -1,0 +1,213 @@
+"""What has to be right before a worker starts, each with one clear line when it is not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from pgsluice import schema
+from pgsluice.client import EventLog, WorkQueue
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import upkeep
+from pgsluice.client.calls.upkeep import Connections, Server
+from pgsluice.connection import Target, connect
+from pgsluice.errors import (
+    ConfigurationError,
+    ConnectionFailedError,
+    PrivilegeError,
+    ReadOnlyError,
+    RetryableError,
+    SluiceError,
+)
+from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec, QueueRoute, Route
+
+_log = logging.getLogger(__name__)
+# What the runtime calls for each kind of route; those of them that the database has must be allowed.
+_OF_QUEUES = (
+    "pgmq.read",
+    "sluice.archive",
+    "sluice.begin_attempts",
+    "sluice.claim_messages",
+    "sluice.delete",
+    "sluice.extend",
+    "sluice.fail",
+    "sluice.hand_back",
+    "sluice.try_lock_messages",
+)
+_OF_GROUPS = ("sluice.acknowledge", "sluice.claim", "sluice.release", "sluice.renew")
+_OF_CONSUMERS = ("pgq.event_retry", "pgq.finish_batch", "pgq.next_batch", "sluice.batch_query")
+_OF_MAINTENANCE = (
+    "pgq.maint_retry_events",
+    "sluice.lead",
+    "sluice.maintain",
+    "sluice.rotate",
+    "sluice.tick",
+)
+_POOLED = "through a pooler: workers poll, as no notification is sure to arrive, and none of them maintains"
+# What connections need where there may be a pooler: a prepared statement is the session's.
+UNKNOWN: dict[str, Any] = {"prepare_threshold": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check has found.
+
+    Attributes:
+        name: What was looked at: `server`, `schema`, `rights`, …
+        detail: What was found, or what is wrong and what to do.
+        error: What would keep a worker from starting, or None.
+        is_short: Whether it starts, and may have to wait for what the server has too little of.
+    """
+
+    name: str
+    detail: str
+    error: SluiceError | None = None
+    is_short: bool = False
+
+
+def require(target: Target, specs: Iterable[HandlerSpec], connections: int = 0) -> dict[str, Any]:
+    """Look at everything, and log what is short.
+
+    Args:
+        target: Where to connect.
+        specs: The handlers.
+        connections: The most connections that they may use.
+
+    Returns:
+        The options that connections need here, as `psycopg.connect` takes them.
+
+    Raises:
+        SluiceError: The first that keeps a worker from starting.
+    """
+    findings = look(target, specs, connections)
+    for finding in findings:
+        if finding.error is not None:
+            raise finding.error
+        if finding.is_short:
+            _log.warning("%s: %s", finding.name, finding.detail)
+    is_pooled = Finding("connection", _POOLED) in findings
+    return UNKNOWN if is_pooled else {}
+
+
+def look(target: Target, specs: Iterable[HandlerSpec], connections: int = 0) -> list[Finding]:
+    """Look at the server, the schemas, the rights, the connection, the queues and logs; changes nothing.
+
+    Returns:
+        What was found, up to the first thing without which the rest cannot be looked at.
+
+    Raises:
+        ConnectionFailedError: The server cannot be reached.
+    """
+    with connect(target, autocommit=True, prepare_threshold=None) as connection:
+        found = []
+        for finding in _each(connection, list(specs), connections):
+            found.append(finding)
+            if finding.error is not None:
+                break
+        return found
+
+
+def _each(
+    connection: psycopg.Connection[Any], specs: list[HandlerSpec], connections: int
+) -> Iterator[Finding]:
+    runner = Runner(connection)
+    server = runner.run(upkeep.server())
+    version = connection.info.server_version
+    yield _checked(
+        "server",
+        f"PostgreSQL {version // 10_000}.{version % 10_000}, database {server.database_name}, role {server.role_name}",
+        lambda: _require_writable(server),
+    )
+    yield _checked("schema", "as this release needs it", lambda: schema.require(connection))
+    needed = sorted({name for spec in specs for name in _functions_for(spec.route)})
+    yield _checked(
+        "rights", "sufficient", lambda: _require_rights(runner, needed, server.role_name)
+    )
+    is_pooled = connection.info.backend_pid != server.backend_pid
+    yield Finding("connection", _POOLED if is_pooled else "to the server itself")
+    if connections and not is_pooled:
+        yield _room(runner.run(upkeep.connections_left()), connections)
+    yield Finding("maintenance", _maintenance(runner, server.role_name))
+    yield from _routes(connection, specs)
+
+
+def _checked(name: str, detail: str, check: Callable[[], None]) -> Finding:
+    try:
+        check()
+    except ReadOnlyError as error:  # to be shown among the others
+        return Finding(name, str(error), error)
+    except (ConnectionFailedError, RetryableError):
+        raise
+    except SluiceError as error:
+        return Finding(name, str(error), error)
+    return Finding(name, detail)
+
+
+def _require_writable(server: Server) -> None:
+    if server.is_standby:
+        raise ReadOnlyError(
+            "the server is a standby, which takes no writes; connect to the primary, or name all servers in the DSN "
+            "and add target_session_attrs=read-write"
+        )
+    if server.is_read_only:
+        raise ConfigurationError(
+            f"transactions of role {server.role_name} in database {server.database_name} are read-only; set "
+            "default_transaction_read_only to off for them"
+        )
+
+
+def _require_rights(runner: Runner, function_names: list[str], role_name: str) -> None:
+    forbidden = runner.run(upkeep.forbidden(function_names))
+    if forbidden:
+        raise PrivilegeError(
+            f"role {role_name} may not call {', '.join(forbidden)}; ask an administrator to grant it sluice_reader"
+        )
+
+
+def _room(left: Connections, wanted: int) -> Finding:
+    """Compare the connections that a process may use with those that the server has left."""
+    detail = f"up to {wanted} in this process; {left.left} left for role {left.role_name}: {left.described()}"
+    if wanted <= left.left:
+        return Finding("connections", detail)
+    way_out = "; use fewer with --max-connections, or allow more on the server, else handlers and claims wait"
+    return Finding("connections", detail + way_out, is_short=True)
+
+
+def _maintenance(runner: Runner, role_name: str) -> str:
+    if runner.run(upkeep.forbidden(_OF_MAINTENANCE)):
+        return f"role {role_name} may not maintain: run `pgsluice maintain` as a member of sluice_admin"
+    return f"role {role_name} may maintain"
+
+
+def _functions_for(route: Route) -> tuple[str, ...]:
+    if isinstance(route, QueueRoute):
+        return _OF_QUEUES
+    return _OF_GROUPS if isinstance(route, GroupRoute) else _OF_CONSUMERS
+
+
+def _routes(connection: psycopg.Connection[Any], specs: list[HandlerSpec]) -> Iterator[Finding]:
+    """The queues and logs that handlers name."""
+    routes = [spec.route for spec in specs]
+    queues = {route.queue_name.lower() for route in routes if isinstance(route, QueueRoute)}
+    logs = {route.log_name for route in routes if not isinstance(route, QueueRoute)}
+    there = {queue.queue_name.lower() for queue in WorkQueue(connection).list_queues()}
+    for name in sorted(queues):
+        yield _existing(
+            f"queue {name}", name in there, f"create it with `pgsluice queue create {name}`"
+        )
+    known = {log.queue_name for log in EventLog(connection).get_queue_info()} if logs else set()
+    for name in sorted(logs):
+        yield _existing(
+            f"log {name}", name in known, f"create it with `pgsluice log create {name}`"
+        )
+
+
+def _existing(name: str, is_there: bool, way_out: str) -> Finding:
+    if is_there:
+        return Finding(name, "is there")
+    error = ConfigurationError(f"{name} does not exist; {way_out}")
+    return Finding(name, str(error), error)

@@ -1,0 +1,341 @@
+"""A function and what is said of it, checked when its module is imported. No I/O."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import FunctionType, SimpleNamespace
+from typing import Any, TypeVar, get_args, get_origin
+
+from pgsluice.client.limit_records import WhenWaiting
+from pgsluice.errors import ArgumentError
+from pgsluice.worker.handlers.handler import (
+    Batch,
+    ConsumerRoute,
+    Execution,
+    GroupRoute,
+    HandlerSpec,
+    Limits,
+    Mode,
+    QueueRoute,
+    Route,
+)
+from pgsluice.worker.handlers.payload import PayloadType, payload_type, resolve_hints
+from pgsluice.worker.handlers.retry import Retry
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def make_route(
+    *,
+    queue: str | None,
+    topic: str | None,
+    log: str | None,
+    group: str | None,
+    consumer: str | None,
+    event_types: Iterable[str],
+) -> Route:
+    """Where messages come from.
+
+    Raises:
+        ArgumentError: It is said twice, or not at all, or half of it.
+    """
+    names = {"queue": queue, "topic": topic, "log": log, "group": group, "consumer": consumer}
+    for option, name in names.items():
+        if name is not None and (not isinstance(name, str) or not name):
+            raise ArgumentError(f"{option} is {name!r}; use a name")
+    types = _event_types(event_types)
+    if log is None:
+        if group is not None or consumer is not None or types:
+            raise ArgumentError("group, consumer and event_types are of a log; say which: log=")
+        if queue is None:
+            raise ArgumentError(
+                "a handler needs a place its messages come from: a queue (with a topic if it is bound to one), "
+                "or log= with group= or consumer="
+            )
+        return QueueRoute(queue, topic)
+    if queue is not None or topic is not None:
+        raise ArgumentError("a handler is for a queue or for a log; make two handlers for both")
+    if group is not None and consumer is None:
+        return GroupRoute(log, group, types)
+    if consumer is not None and group is None:
+        return ConsumerRoute(log, consumer, types)
+    raise ArgumentError(
+        f"a handler of log {log!r} needs group=, for one event at a time in any number of processes, or consumer=, for "
+        "events in their order"
+    )
+
+
+def _event_types(event_types: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(event_types, str):
+        raise ArgumentError(f"event_types is {event_types!r}; use a list of types")
+    types = tuple(event_types)
+    for each in types:
+        if not isinstance(each, str) or types.count(each) > 1:
+            raise ArgumentError(
+                f"event_types has {each!r} twice, or it is no text; use different types"
+            )
+    return types
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function says of itself.
+
+    Attributes:
+        name: Its module and name, for errors.
+        payload: What it takes, or what it takes a list of.
+        takes_context: Whether it has a second parameter.
+        is_async: Whether it is `async def`.
+    """
+
+    name: str
+    payload: PayloadType
+    takes_context: bool
+    is_async: bool
+
+
+def read_signature(function: Callable[..., Any], *, is_batch: bool) -> Signature:
+    """What a function takes, from its parameters and its annotation.
+
+    Raises:
+        ArgumentError: It cannot be called as a handler is, or its payload has no type that can be sent.
+    """
+    if not isinstance(function, FunctionType):
+        raise ArgumentError(f"{function!r} is no function; decorate a `def` or an `async def`")
+    name = f"{function.__module__}.{function.__qualname__}"
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ArgumentError(f"{name} yields; a handler returns, or raises")
+    parameters = inspect.signature(function).parameters.values()
+    positional = [
+        each
+        for each in parameters
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    others = [each for each in parameters if each not in positional]
+    if positional and positional[0].name in ("self", "cls"):
+        raise ArgumentError(f"{name} is a method, which has no object here; decorate a function")
+    required = [each.name for each in positional[2:] if each.default is each.empty]
+    required += [
+        each.name
+        for each in others
+        if each.kind is each.KEYWORD_ONLY and each.default is each.empty
+    ]
+    if not positional or required:
+        takes = f"also needs {', '.join(required)}" if required else "takes no payload"
+        raise ArgumentError(
+            f"{name} {takes}; a handler takes the payload, and the context if it likes"
+        )
+    annotation = _annotation_of(function, positional[0], name)
+    if is_batch:
+        annotation = _item_of(annotation, name, positional[0].name)
+    return Signature(
+        name, payload_type(annotation), len(positional) > 1, inspect.iscoroutinefunction(function)
+    )
+
+
+def _annotation_of(function: FunctionType, parameter: inspect.Parameter, name: str) -> Any:
+    if parameter.annotation is parameter.empty:
+        return Any
+    # That one alone: the names in the others are nobody's business at run time.
+    holder = SimpleNamespace(__annotations__={"payload": parameter.annotation})
+    globals_ = inspect.unwrap(function).__globals__
+    return resolve_hints(holder, name, globals_)["payload"]
+
+
+def _item_of(annotation: Any, name: str, parameter_name: str) -> Any:
+    if annotation in (Any, list, Sequence):
+        return Any
+    if get_origin(annotation) not in (list, Sequence):
+        raise ArgumentError(
+            f"{name} is for batches, and its {parameter_name} is no list: annotate it as list[…] of what is sent"
+        )
+    return get_args(annotation)[0]
+
+
+def one_of(kind: type[Word], word: str, option: str) -> Word:
+    """The member of an enum that a word stands for.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    try:
+        return kind(word)
+    except ValueError:
+        raise ArgumentError(f"{option} is {word!r}; use {', '.join(kind)}") from None
+
+
+def choose_execution(
+    signature: Signature, function: Callable[..., Any], execution: Execution | str | None
+) -> Execution:
+    """Where a function runs: as asked for, or as it is.
+
+    Raises:
+        ArgumentError: It cannot run there.
+    """
+    usual = Execution.LOOP if signature.is_async else Execution.THREAD
+    chosen = usual if execution is None else one_of(Execution, execution, "execution")
+    if signature.is_async and chosen is not Execution.LOOP:
+        raise ArgumentError(
+            f"{signature.name} is `async def`, which runs in the event loop; make it a `def` to run it in a {chosen}"
+        )
+    if chosen is Execution.LOOP and not signature.is_async:
+        raise ArgumentError(
+            f"{signature.name} would hold up the event loop; make it an `async def`, or leave it in a thread"
+        )
+    if chosen is Execution.PROCESS and "<" in function.__qualname__:
+        raise ArgumentError(
+            f"{signature.name} is not found from another process; define it at the top of its module"
+        )
+    return chosen
+
+
+def check_spec(spec: HandlerSpec) -> None:
+    """Refuse what cannot be followed.
+
+    Raises:
+        ArgumentError: A number is out of its range, or two options do not go together.
+    """
+    if spec.keep not in ("archive", "delete"):
+        raise ArgumentError(f"keep is {spec.keep!r}; use archive, delete")
+    for option, value, kind in (("retry", spec.retry, Retry), ("batch", spec.batch, Batch)):
+        if not isinstance(value, kind | None):
+            raise ArgumentError(
+                f"{option} of handler {spec.name!r} is {value!r}; use {kind.__name__}(…)"
+            )
+    _check_numbers(spec)
+    _check_order(spec)
+    _check_exceptions(spec)
+    if spec.mode is Mode.TRANSACTION:
+        if not isinstance(spec.route, QueueRoute):
+            raise ArgumentError(
+                f"handler {spec.name!r} is for a log, and mode='transaction' for queues; use consumer=, whose handlers "
+                "run in the transaction of their batch, or context.transaction()"
+            )
+        if spec.batch is not None or spec.execution is Execution.PROCESS:
+            option = "batch" if spec.batch is not None else "execution='process'"
+            raise ArgumentError(
+                f"handler {spec.name!r} has mode='transaction', which is for one message at a time in this process; "
+                f"leave out {option}, or the mode"
+            )
+    if not isinstance(spec.route, QueueRoute):
+        _check_log_options(spec)
+
+
+def _check_numbers(spec: HandlerSpec) -> None:
+    batch, limits = spec.batch or Batch(2), spec.limits
+    rules: list[tuple[str, float | None, float, str]] = [
+        ("batch.size", batch.size, 2, "2 or more"),
+        ("batch.wait_s", batch.wait_s, 0, "0 or more seconds"),
+        ("lease_s", spec.lease_s, 1.001, "more than 1 second"),
+        ("concurrency", limits.concurrency, 1, "1 or more"),
+        ("fleet_concurrency", limits.fleet_concurrency, 1, "1 or more"),
+        ("key_concurrency", limits.key_concurrency, 1, "1 or more"),
+        ("rate", limits.rate, 1, "1 or more"),
+        ("weight", limits.weight, 1, "1 or more"),
+        ("rate_s", limits.rate_s, 0.001, "0.001 or more seconds"),
+        ("timeout_s", spec.timeout_s, 0.001, "0.001 or more seconds"),
+    ]
+    for option, number, least, words in rules:
+        if number is None:
+            continue
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if not is_number or not least <= number < math.inf:  # also refuses NaN
+            raise ArgumentError(f"{option} of handler {spec.name!r} is {number!r}; use {words}")
+
+
+def _check_order(spec: HandlerSpec) -> None:
+    limits = spec.limits
+    if limits.when_waiting not in (None, *get_args(WhenWaiting)):
+        raise ArgumentError(
+            f"when_waiting of handler {spec.name!r} is {limits.when_waiting!r}; use "
+            f"{', '.join(get_args(WhenWaiting))}, or None"
+        )
+    if limits.when_waiting is not None and limits.key_concurrency not in (None, 1):
+        raise ArgumentError(
+            f"key_concurrency of handler {spec.name!r} is {limits.key_concurrency} where messages of a key are handled "
+            "in order; use 1, or leave out when_waiting"
+        )
+
+
+def _check_exceptions(spec: HandlerSpec) -> None:
+    for option, kinds in (("retry_on", spec.retry_on), ("give_up_on", spec.give_up_on)):
+        for kind in kinds:
+            if not (inspect.isclass(kind) and issubclass(kind, BaseException)):
+                raise ArgumentError(
+                    f"{option} of handler {spec.name!r} has {kind!r}; use classes of exceptions"
+                )
+
+
+def _check_log_options(spec: HandlerSpec) -> None:
+    limits, usual = spec.limits, Limits()
+    of_queues = ["fleet_concurrency", "key_concurrency", "rate", "rate_s", "when_waiting"]
+    if isinstance(spec.route, ConsumerRoute):
+        if spec.batch is not None:
+            raise ArgumentError(
+                f"handler {spec.name!r} is for a consumer, whose events come one by one; use group= for a batch"
+            )
+        of_queues += ["concurrency"]
+    for option in of_queues:
+        if getattr(limits, option) != getattr(usual, option):
+            raise ArgumentError(
+                f"handler {spec.name!r} is for a log, where nothing keeps to {option}; leave it out"
+            )
+
+
+def places_of(route: Route) -> dict[tuple[str, ...], str]:
+    """The places that only one handler may be for, and what each is to people."""
+    if isinstance(route, QueueRoute):
+        # Two spellings of one queue are one table.
+        return {("queue", route.queue_name.lower()): f"queue {route.queue_name!r}"}
+    if isinstance(route, GroupRoute):
+        kind, reader = "group", route.group_name
+    else:
+        kind, reader = "consumer", route.consumer_name
+    where = f"{kind} {reader!r} of log {route.log_name!r}"
+    if not route.event_types:
+        return {(kind, route.log_name, reader): f"events of {where} that no other handler is for"}
+    return {
+        (kind, route.log_name, reader, each): f"events of type {each!r} of {where}"
+        for each in route.event_types
+    }
+
+
+def check_neighbours(spec: HandlerSpec, others: Iterable[HandlerSpec]) -> None:
+    """Refuse a handler that takes another one's name, or its messages.
+
+    Raises:
+        ArgumentError: It does.
+    """
+    places = places_of(spec.route)
+    for other in others:
+        if other.name == spec.name:
+            raise ArgumentError(
+                f"{_where(spec)} and {_where(other)} are both called {spec.name!r}; give one of them another name="
+            )
+        if both := places.keys() & places_of(other.route).keys():
+            raise ArgumentError(
+                f"handlers {other.name!r} and {spec.name!r} are both for {places[min(both)]}; make them one, or "
+                "give one of them another place"
+            )
+        reader = _reader(spec.route)
+        if reader == _reader(other.route) and type(spec.route) is not type(other.route):
+            raise ArgumentError(
+                f"handlers {other.name!r} and {spec.name!r} have a consumer and a group of one name in one log; give "
+                "one of them another"
+            )
+
+
+def _reader(route: Route) -> tuple[str, ...] | None:
+    if isinstance(route, GroupRoute):
+        return (route.log_name, route.group_name)
+    if isinstance(route, ConsumerRoute):
+        return (route.log_name, route.consumer_name)
+    return None
+
+
+def _where(spec: HandlerSpec) -> str:
+    return f"{spec.function.__module__}.{spec.function.__qualname__}"

@@ -1,0 +1,1 @@
+"""The process `pgsluice worker run`: start, signals, health, supervisor, shutdown."""

@@ -1,0 +1,286 @@
+"""What `pgsluice worker run` runs: one process, or one of several and the one that watches over them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import psycopg
+
+from pgsluice.connection import Target, for_writing, resolve
+from pgsluice.errors import SluiceError
+from pgsluice.worker.app.beginning import begin
+from pgsluice.worker.app.choosing import choose
+from pgsluice.worker.handlers.sending_pools import WORKER_DSN
+from pgsluice.worker.process.health import Health, HealthEndpoint, HealthFile
+from pgsluice.worker.process.loading import load_app
+from pgsluice.worker.process.log_lines import secrets_of, set_up_logs
+from pgsluice.worker.process.process import (
+    AT_ONCE_S,
+    EXIT_ERROR,
+    EXIT_REPLACE,
+    Tell,
+    end_at_once,
+    exit_after,
+    run_process,
+    serve,
+)
+from pgsluice.worker.process.shutdown import Shutdown
+from pgsluice.worker.process.supervisor import Superior, Supervisor
+from pgsluice.worker.upkeep.maintainer import Maintainer
+
+if TYPE_CHECKING:
+    from pgsluice.worker.app.app import App
+
+_log = logging.getLogger(__name__)
+# Not the command as it was typed: that may be a script which does more.
+_CHILD = (sys.executable, "-m", "pgsluice", "worker", "child")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The options of `pgsluice worker run`, which explains them."""
+
+    app_name: str
+    dsn: str | None
+    queues: list[str] | None
+    handlers: list[str] | None
+    processes: int
+    supervise: bool
+    concurrency: int | None
+    prefetch: int | None
+    lease_s: float | None
+    max_memory_mb: int | None
+    max_connections: int | None
+    until_empty: bool
+    idle_s: float
+    grace_s: float
+    stall_s: float
+    health_file: Path | None
+    health_port: int | None
+    health_host: str
+    log_format: str
+    log_level: str
+    maintains: bool
+
+
+def run_service(settings: Settings) -> int:
+    """Run handlers until told to end.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigurationError: The health port or file cannot be had.
+    """
+    shutdown = Shutdown(settings.grace_s)
+    health = Health(processes=settings.processes, stall_s=settings.stall_s)
+    with shutdown.on_signals():
+        _set_up_logs(settings, None)
+        with _told(settings, health):
+            if settings.processes == 1 and not settings.supervise:
+
+                def tell(status: dict[str, Any]) -> None:
+                    health.beat()
+                    health.tell(1, status)
+
+                return Service(settings, shutdown, tell).run()
+            supervisor = Supervisor(
+                _CHILD,
+                _for_child(settings),
+                processes=settings.processes,
+                stall_s=settings.stall_s,
+                ends_itself=settings.until_empty,
+                shutdown=shutdown,
+                health=health,
+            )
+            return asyncio.run(supervisor.run())
+
+
+class Service:
+    """One process that runs handlers."""
+
+    def __init__(
+        self, settings: Settings, shutdown: Shutdown, tell: Tell, *, number: int | None = None
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            settings: As given on the command line.
+            shutdown: Tells it to end.
+            tell: Told how it fares.
+            number: Which of the processes of a supervisor it is; None: there is none.
+        """
+        self._settings = settings
+        self._shutdown = shutdown
+        self._tell = tell
+        self._number = number
+        # One of several is enough: those that stand by each have a connection.
+        self._maintains = settings.maintains and number in (None, 1)
+        self._maintainer: Maintainer | None = None
+        self._is_replaced = False
+        # Where there is a supervisor, Ctrl-C is for that one.
+        self._signals = (
+            contextlib.nullcontext() if number is None else shutdown.on_signals(interrupts=False)
+        )
+
+    @classmethod
+    def of_supervisor(cls) -> Self:
+        """Prepare one that a supervisor has started: what it is to do comes by a pipe."""
+        superior = Superior()
+        given = superior.settings
+        settings = Settings(**{field.name: given[field.name] for field in fields(Settings)})
+        _set_up_logs(settings, superior.number)
+        shutdown = Shutdown(settings.grace_s)
+        superior.follow(shutdown)
+        return cls(settings, shutdown, superior.tell, number=superior.number)
+
+    def run(self) -> int:
+        """Run until told to end; the exit code."""
+        end_at_once(self._shutdown)
+        with self._signals, _faults_shown():
+            try:
+                app = load_app(self._settings.app_name)
+                specs = choose(app, self._settings.handlers, self._settings.queues)
+                target = target_of(app, self._settings.dsn)
+                _set_up_logs(self._settings, self._number, target)
+                if self._settings.dsn is not None:
+                    # What handlers send goes there too, also from the processes that some of them have.
+                    app.dsn = self._settings.dsn
+                    os.environ[WORKER_DSN] = os.environ["PGSLUICE_DSN"] = self._settings.dsn
+            except SluiceError as error:
+                _log.critical("%s", error)
+                return EXIT_ERROR
+            if self._shutdown.level:
+                return 0
+            from pgsluice.worker.engine.worker import Worker, WorkerOptions
+
+            options = WorkerOptions(
+                concurrency=self._settings.concurrency,
+                prefetch=self._settings.prefetch,
+                lease_s=self._settings.lease_s,
+                max_memory_mb=self._settings.max_memory_mb,
+                max_connections=self._settings.max_connections,
+                grace_s=self._settings.grace_s,
+            )
+            try:
+                connections = options.shares(specs.values()).total
+            except SluiceError as error:
+                _log.critical("%s", error)
+                return EXIT_ERROR
+
+            def make(connection_options: dict[str, Any]) -> Worker:
+                return Worker(
+                    app,
+                    handlers=list(specs),
+                    options=options,
+                    conninfo=target.conninfo,
+                    connection_options=connection_options,
+                )
+
+            with self._maintenance(target):
+                return run_process(
+                    serve(
+                        make,
+                        self._shutdown,
+                        begin=lambda: begin(app, specs.values(), target, connections=connections),
+                        tell=self._tell_all,
+                        until_empty_s=self._settings.idle_s if self._settings.until_empty else None,
+                    )
+                )
+
+    def _tell_all(self, status: dict[str, Any]) -> None:
+        if status.get("wants_replacement") and not self._is_replaced:
+            # From a thread, as an `async def` handler may hold up the event loop.
+            self._is_replaced = True
+            exit_after(self._settings.grace_s + AT_ONCE_S + 1.0, EXIT_REPLACE)
+        standing = None if self._maintainer is None else self._maintainer.standing.value
+        self._tell(status | {"maintenance": standing})
+
+    @contextlib.contextmanager
+    def _maintenance(self, target: Target) -> Iterator[None]:
+        """Keep the database in order beside the handlers, when it is this one's turn."""
+        if not self._maintains:
+            yield
+            return
+        end = threading.Event()
+        self._maintainer = Maintainer(target.conninfo)
+        thread = threading.Thread(
+            target=self._maintainer.run_beside, args=[end], name="pgsluice maintainer", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join(timeout=1.0)
+
+
+def target_of(app: App, dsn: str | None) -> Target:
+    """Decide where an app's handlers work: an explicit DSN, else the app's own, else the rule of all commands.
+
+    Where several servers are named, the one that takes writes is asked for.
+
+    Raises:
+        SluiceError: As for `resolve`.
+    """
+    target = resolve(app.dsn if dsn is None else dsn)
+    if dsn is None and app.dsn is not None:
+        target = replace(target, source=f"App(dsn=…) of {app.name}")
+    return for_writing(target)
+
+
+def _for_child(settings: Settings) -> dict[str, Any]:
+    given = asdict(settings)
+    return given | {"health_file": None, "health_port": None, "supervise": False}
+
+
+@contextlib.contextmanager
+def _told(settings: Settings, health: Health) -> Iterator[None]:
+    """Let an orchestrator know what there is to know."""
+    with contextlib.ExitStack() as stack:
+        if settings.health_file is not None:
+            stack.enter_context(HealthFile(health, settings.health_file))
+        if settings.health_port is not None:
+            endpoint = HealthEndpoint(health, settings.health_host, settings.health_port)
+            stack.enter_context(endpoint)
+            _log.info("health: http://%s:%d/", settings.health_host, endpoint.port)
+        yield
+
+
+@contextlib.contextmanager
+def _faults_shown() -> Iterator[None]:
+    """Say on standard error where a crash of the interpreter came from: places in files, no values."""
+    faulthandler.enable()
+    try:
+        yield
+    finally:
+        faulthandler.disable()
+
+
+def _set_up_logs(settings: Settings, number: int | None, target: Target | None = None) -> None:
+    known = [settings.dsn, target and target.conninfo, os.environ.get("PGSLUICE_DSN")]
+    secrets = {secret for text in known if text for secret in _secrets_in(text)}
+    password = os.environ.get("PGPASSWORD")
+    set_up_logs(
+        form=settings.log_format,
+        level=settings.log_level,
+        secrets=[*secrets, *([password] if password else [])],
+        number=number,
+    )
+
+
+def _secrets_in(text: str) -> tuple[str, ...]:
+    try:
+        return secrets_of(text)
+    except psycopg.Error:
+        return ()  # it cannot be parsed, which is said where it is used

@@ -1,0 +1,156 @@
+"""Ticks the event logs. Any number of processes may run one: they keep out of each other's way in the database."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+from pgsluice.client import EventLog, LogTick
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls.listeners import ticker_sign
+from pgsluice.client.calls.logs import tick_page
+from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
+from pgsluice.worker.engine._sync.lease import leased
+from pgsluice.worker.pause import next_delay_s
+
+_log = logging.getLogger(__name__)
+# For so long after a tick the next is looked for as often as may be: arrivals that are not evenly spread leave gaps.
+_BUSY_S = 1.0
+# Between two looks for those who wait for a claim. A look is a fiftieth of the work of a tick.
+_WAKE_PERIOD_S = 0.0025
+# Time after which a warning about a log is repeated, and the number of different warnings that are remembered.
+_WARN_AGAIN_S = 60.0
+_WARNINGS_MAX = 1_000
+
+
+class Ticker:
+    """Tick every log in which something is new, often while events arrive and rarely while none do.
+
+    Between two ticks it wakes those who wait for events of a share group.
+
+    It does not wait for what the logs' own settings demand (`queue_ticker_max_lag` and the like): these are for tickers
+    that look once a second. Logs that are paused or ticked from outside are left alone.
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool[Any],
+        *,
+        period_min_s: float = 0.01,
+        period_max_s: float = 1.0,
+        heartbeat_s: float = 5.0,
+    ) -> None:
+        """Prepare a ticker.
+
+        Args:
+            pool: Gives one connection, of a role that may tick (`sluice_admin`); `run` keeps it.
+            period_min_s: Seconds between two looks while events arrive, more than 0: for so long, at most, an event
+                waits for its tick.
+            period_max_s: Seconds between two looks when none has arrived for long: for so long, at most, the first
+                event after a pause waits.
+            heartbeat_s: Seconds between two signs of life, more than 0. Not more than the `heartbeat_s` of the
+                listeners: those who hear none poll.
+        """
+        if not 0 < period_min_s <= period_max_s:
+            raise ArgumentError(
+                f"period_min_s is {period_min_s} and period_max_s {period_max_s}; use more than 0 seconds, and the "
+                "first not above the second"
+            )
+        if not heartbeat_s > 0:
+            raise ArgumentError(f"heartbeat_s is {heartbeat_s}; use more than 0 seconds")
+        self._pool = pool
+        self._heartbeat_s = heartbeat_s
+        self._period_min_s = period_min_s
+        self._period_max_s = period_max_s
+        self._period_s = period_min_s
+        self._busy_until_s = 0.0
+        self._no_groups_until_s = 0.0
+        self._warned_until_s: dict[str, float] = {}
+
+    @property
+    def period_s(self) -> float:
+        """Seconds up to the next look, as things are."""
+        return self._period_s
+
+    def run(self, stop: threading.Event) -> None:
+        """Tick until `stop` is set. A lost connection is waited out, with growing delays.
+
+        Raises:
+            SluiceError: What waiting does not mend, such as a role that may not tick.
+        """
+        delay_s = 0.0
+        while not stop.is_set():
+            try:
+                # One session: it remembers of which logs everything is ticked.
+                with leased(self._pool) as connection:
+                    log, runner = EventLog(connection), Runner(connection)
+                    connection.add_notice_handler(self._warn)
+                    sign_at_s = 0.0
+                    while not stop.is_set():
+                        self._adapt(_sweep(runner))
+                        delay_s = 0.0
+                        if time.monotonic() >= sign_at_s:
+                            sign_at_s = time.monotonic() + self._heartbeat_s
+                            runner.run(ticker_sign())
+                        self._wait(log, stop)
+                    runner.run(ticker_sign(is_gone=True))
+                    connection.remove_notice_handler(self._warn)
+            except (ConnectionFailedError, RetryableError) as error:
+                delay_s = next_delay_s(delay_s)
+                _log.warning("ticker: %s; again in %.1f s", error, delay_s)
+                stop.wait(delay_s)
+
+    def run_once(self) -> list[LogTick]:
+        """Tick once, and return the ticks that were made.
+
+        Raises:
+            SluiceError: The server failed.
+        """
+        return _sweep(Runner(self._pool))
+
+    def _warn(self, notice: psycopg.errors.Diagnostic) -> None:
+        """Log what is wrong with a log, once a minute each."""
+        text = notice.message_primary or ""
+        if notice.severity_nonlocalized != "WARNING":
+            return
+        now_s = time.monotonic()
+        if now_s >= self._warned_until_s.get(text, 0.0):
+            if len(self._warned_until_s) >= _WARNINGS_MAX:
+                self._warned_until_s.clear()
+            self._warned_until_s[text] = now_s + _WARN_AGAIN_S
+            _log.warning("ticker: %s", text)
+
+    def _wait(self, log: EventLog, stop: threading.Event) -> None:
+        """Wait for the next tick; while events arrive, wake those who wait for a claim, which needs no tick."""
+        now_s = time.monotonic()
+        end_s = now_s + self._period_s
+        while self._no_groups_until_s <= now_s < min(self._busy_until_s, end_s - _WAKE_PERIOD_S):
+            if stop.wait(_WAKE_PERIOD_S):
+                return
+            now_s = time.monotonic()
+            if log.wake_groups() == 0:
+                self._no_groups_until_s = now_s + _BUSY_S
+        stop.wait(max(0.0, end_s - time.monotonic()))
+
+    def _adapt(self, ticks: list[LogTick]) -> None:
+        now_s = time.monotonic()
+        if ticks:
+            self._busy_until_s = now_s + _BUSY_S
+        if now_s < self._busy_until_s:
+            self._period_s = self._period_min_s
+        else:
+            self._period_s = min(self._period_max_s, self._period_s * 2)
+
+
+def _sweep(runner: Runner) -> list[LogTick]:
+    """Tick all logs, page by page, each page in a transaction of its own."""
+    after, ticks = runner.run(tick_page(">"))
+    while after != ">":
+        after, more = runner.run(tick_page(after))
+        ticks += more
+    return ticks
