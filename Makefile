@@ -31,6 +31,7 @@ check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/structure.py
 	@$(MAKE) --no-print-directory verify
 
 generate: .venv/.dev ## write what is generated: client/_sync, docs/reference, tests/fixtures/schema.txt

@@ -144,9 +144,9 @@ def fill(place: Place, events: int) -> None:
 
 def make_table(folder: Path, schema: Any) -> None:
     """Make the Delta table, as the pipelines do."""
-    from pgsluice.spark.lake.table import LakeTable
+    from pgsluice.spark.lake.tables import table_at
 
-    LakeTable.of(str(folder / "lake"), schema).create()
+    table_at(str(folder / "lake"), schema).create()
 
 
 @contextmanager

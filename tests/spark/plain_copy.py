@@ -11,7 +11,7 @@ from pgsluice.client.calls import spark_exports
 from pgsluice.spark.arrow_io import read_batches
 from pgsluice.spark.batch import ARCHIVE_SCHEMA
 from pgsluice.spark.lake.archived import IdRange, read_again
-from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.lake.tables import table_at
 from pgsluice.spark.pipelines.archive import ArchiveCopy
 from pgsluice.spark.schemas import arrow_schema
 
@@ -30,7 +30,7 @@ class PlainCopy(ArchiveCopy):
         prepare = calls.use_snapshot(self._ask(reader, calls.export_snapshot()))
         there = DeltaTable(str(self.place))
         known = {msg_id for found in read_again(there, EVERYTHING) for msg_id in found.msg_ids}
-        table = LakeTable.of(str(self.place), ARCHIVE_SCHEMA)
+        table = table_at(str(self.place), ARCHIVE_SCHEMA)
         files = []
         for part, query in enumerate(queries):
             batches = read_batches(source.access, query, table.arrow_schema, prepare=prepare)

@@ -22,7 +22,7 @@ from pgsluice.spark.access import Access
 from pgsluice.spark.batch import ARCHIVE_SCHEMA
 from pgsluice.spark.java import find_java
 from pgsluice.spark.lake.archived import ranges_of
-from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.lake.tables import table_at
 from pgsluice.spark.pipelines.archive import ArchiveCopy, ArchiveProgress, Source, archive
 from spark.held import held, run
 from spark.lake_reading import lake_column, lake_table
@@ -164,7 +164,7 @@ def filled(database: Database, lake: Path) -> FilledCopy:
 
 
 def fill(lake: Path, messages: list[tuple]) -> None:
-    table = LakeTable.of(str(lake), ARCHIVE_SCHEMA)
+    table = table_at(str(lake), ARCHIVE_SCHEMA)
     columns = list(zip(*messages, strict=True))
     arrays = [
         pa.array(column, field.type)

@@ -25,6 +25,7 @@ from pgsluice.spark.lake.iceberg import IcebergLakeTable, IcebergSink
 from pgsluice.spark.lake.iceberg_catalog import load_table, opened_catalog
 from pgsluice.spark.lake.jobs import compact, show, vacuum
 from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.lake.tables import table_at
 from pgsluice.spark.pipelines.events import events
 from pgsluice.spark.pipelines.replay import replay
 from pgsluice.spark.schemas import struct
@@ -68,7 +69,7 @@ only_sqlite = pytest.mark.parametrize("warehouse", ["sqlite"], indirect=True)
 
 
 def table(*partition_by: str) -> LakeTable:
-    return LakeTable.of(PLACE, SCHEMA, partition_by=partition_by)
+    return table_at(PLACE, SCHEMA, partition_by=partition_by)
 
 
 def batches(*ids: int) -> Iterator[pa.RecordBatch]:
@@ -261,7 +262,7 @@ def test_a_table_with_other_columns_is_refused(warehouse: Path):
     add(1, version=0)
 
     with pytest.raises(ConfigurationError, match="has the columns id, at, text, small, not id"):
-        LakeTable.of(PLACE, struct(id="long")).create()
+        table_at(PLACE, struct(id="long")).create()
 
 
 def test_compaction_and_vacuum_keep_the_rows_and_what_was_committed(warehouse: Path):
@@ -369,13 +370,13 @@ def test_an_address_that_is_none_is_refused(address: str):
 
 def test_what_pyiceberg_does_not_know_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ConfigurationError, match="set PYICEBERG_CATALOG__NONE__URI"):
-        LakeTable.of("iceberg:none/a.b", SCHEMA)
+        table_at("iceberg:none/a.b", SCHEMA)
     monkeypatch.setenv("PYICEBERG_CATALOG__NONE__URI", "sqlite://")
     with pytest.raises(ConfigurationError, match="has no warehouse"):
-        LakeTable.of("iceberg:none/a.b", SCHEMA)
+        table_at("iceberg:none/a.b", SCHEMA)
     monkeypatch.setenv("PYICEBERG_CATALOG__NONE__WAREHOUSE", "s3://bucket/lake")
     with pytest.raises(ConfigurationError, match="which is not a folder"):
-        LakeTable.of("iceberg:none/a.b", SCHEMA)
+        table_at("iceberg:none/a.b", SCHEMA)
     with pytest.raises(ConfigurationError, match="give iceberg:catalogue/namespace.table"):
         IcebergSink({"path": "/lake"}).writer(SCHEMA, False)
 
@@ -409,7 +410,7 @@ def test_a_log_streams_into_it_and_is_read_back_without_a_jar(
         insert(log, data)
         events(LOG, PLACE, tmp_path / "notes", dsn=database_18.url, once=True, spark=spark)
 
-    back = LakeTable.of(PLACE, LOG_SCHEMA).read(spark)
+    back = table_at(PLACE, LOG_SCHEMA).read(spark)
     assert back.schema == LOG_SCHEMA
     assert sorted(row.ev_data for row in back.collect()) == ["first", "second"]
     assert len(show(PLACE).history) == 2

@@ -24,6 +24,7 @@ from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.lake.disk import commit_durably
 from pgsluice.spark.lake.sink import FilesWritten, LakeBatchWriter, LakeStreamWriter
 from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.lake.tables import table_at
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.schemas import struct
 from pgsluice.table_formats.delta import open_dataset
@@ -39,7 +40,7 @@ def lake(tmp_path: Path) -> Path:
 
 
 def table(lake: Path, schema: StructType = SCHEMA) -> LakeTable:
-    return LakeTable.of(str(lake), schema)
+    return table_at(str(lake), schema)
 
 
 def batches(*groups: list[int]) -> Iterator[pa.RecordBatch]:
@@ -259,7 +260,7 @@ def test_a_table_with_other_columns_is_refused(lake: Path):
 )
 def test_a_path_that_cannot_be_used_is_named(path: str | None, message: str):
     with pytest.raises(ConfigurationError, match=message):
-        LakeTable.of(path, SCHEMA)
+        table_at(path, SCHEMA)
 
 
 def test_aborting_after_the_commit_undoes_nothing(lake: Path):

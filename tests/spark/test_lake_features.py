@@ -14,7 +14,7 @@ from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.spark.lake.jobs import compact, show, vacuum
 from pgsluice.spark.lake.merge import _merge_on_driver
 from pgsluice.spark.lake.reading import read_table
-from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.lake.tables import table_at
 from pgsluice.spark.schemas import struct
 from pgsluice.table_formats.delta import open_dataset
 from pgsluice.verify.lake import open_lake
@@ -27,7 +27,7 @@ ID = struct(id="long")
 
 
 def append(lake: Path) -> None:
-    one = LakeTable.of(str(lake), ID)
+    one = table_at(str(lake), ID)
     rows = pa.RecordBatch.from_pydict({"id": [7]}, one.arrow_schema)
     one.commit(one.write([rows], part=0), app_id="test", version=0)
 

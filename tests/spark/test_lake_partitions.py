@@ -18,7 +18,7 @@ from pgsluice.spark.lake import files as lake_files
 from pgsluice.spark.lake.delta import DeltaSink
 from pgsluice.spark.lake.jobs import compact
 from pgsluice.spark.lake.reading import files_of, read_table
-from pgsluice.spark.lake.table import LakeTable
+from pgsluice.spark.lake.tables import table_at
 from pgsluice.spark.schemas import struct
 from pgsluice.table_formats.delta import open_dataset
 
@@ -43,7 +43,7 @@ def rows(count: int = 16) -> list[dict[str, Any]]:
 
 
 def write(lake: Path, *partition_by: str, part: int = 0) -> list[dict[str, Any]]:
-    table = LakeTable.of(str(lake), SCHEMA, partition_by=partition_by)
+    table = table_at(str(lake), SCHEMA, partition_by=partition_by)
     written = rows()
     batch = pa.RecordBatch.from_pylist(written, table.arrow_schema)
     table.commit(table.write(iter([batch]), part=part), app_id=None, version=None)
@@ -118,7 +118,7 @@ def test_a_table_that_is_there_keeps_its_partitions(tmp_path: Path):
 def test_columns_that_cannot_partition_are_named(tmp_path: Path, columns: list[str], message: str):
     schema = struct(id="long", at="timestamp") if columns == ["at"] else SCHEMA
     with pytest.raises(ConfigurationError, match=message):
-        LakeTable.of(str(tmp_path / "lake"), schema, partition_by=columns)
+        table_at(str(tmp_path / "lake"), schema, partition_by=columns)
 
 
 def test_the_option_takes_names_with_commas(tmp_path: Path):
@@ -128,7 +128,7 @@ def test_the_option_takes_names_with_commas(tmp_path: Path):
 
 
 def test_an_empty_value_is_refused_as_readers_take_it_for_null(tmp_path: Path):
-    table = LakeTable.of(str(tmp_path / "lake"), SCHEMA, partition_by=["kind"])
+    table = table_at(str(tmp_path / "lake"), SCHEMA, partition_by=["kind"])
     batch = pa.RecordBatch.from_pylist([{**rows()[0], "kind": ""}], table.arrow_schema)
 
     with pytest.raises(SluiceError, match="cannot be told from null"):
@@ -142,9 +142,7 @@ def test_many_values_keep_few_files_open_and_bounded_memory(
 ):
     monkeypatch.setattr(lake_files, "_OPEN_FILES_MAX", 3)
     monkeypatch.setattr(lake_files, "_ROW_GROUP_BYTES", 1 << 20)
-    table = LakeTable.of(
-        str(tmp_path / "lake"), struct(id="long", text="string"), partition_by=["id"]
-    )
+    table = table_at(str(tmp_path / "lake"), struct(id="long", text="string"), partition_by=["id"])
     open_files = threading.local()
     open_files.most = 0
 

@@ -20,13 +20,13 @@ from pgsluice.errors import (
     ServerError,
 )
 from pgsluice.settings import Settings
-from pgsluice.spark.access import Access, private_file, scrub
+from pgsluice.spark.access import Access, access_for, private_file, scrub
+from pgsluice.spark.extra import require_extra
 from pgsluice.spark.failure import told_by
 from pgsluice.spark.java import find_java
 from pgsluice.spark.lake import address
 from pgsluice.spark.offsets import Offset, Start, moment, starting
 from pgsluice.spark.pipelines import places
-from pgsluice.spark.session import require_extra
 from pgsluice.spark.shards import shard_accesses
 from pgsluice.spark.snapshots import Snapshot
 
@@ -295,7 +295,7 @@ def test_empty_option_that_names_a_place_is_refused(name, blank):
 @pytest.mark.parametrize("dsn", ["", " ", "env:", "file: "])
 def test_pipeline_refuses_an_empty_dsn(dsn):
     with pytest.raises(ConfigurationError, match="is empty|names nothing"):
-        places.access_for(dsn, ExitStack())
+        access_for(dsn, ExitStack())
 
 
 @pytest.mark.parametrize("blank", ["", " "])

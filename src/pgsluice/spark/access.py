@@ -10,7 +10,7 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar
@@ -220,3 +220,27 @@ def _read_private(path: Path) -> str:
             f"the file {path} (option dsnFile) is empty; write the URL into it"
         )
     return text
+
+
+def access_for(dsn: str | None, cleanup: ExitStack) -> Access:
+    """Decide where to connect, and how Spark's workers learn of it without Spark knowing.
+
+    A DSN with a password is written to a file on this machine, which goes with the clean-up; a cluster's other
+    machines do not have it. `env:NAME` and `file:PATH` name what every machine has: an environment variable, or
+    a file, in which `~` is the home of whoever reads it.
+    """
+    kind, _, name = (dsn or "").partition(":")
+    if kind in ("env", "file") and not name.strip():
+        raise ConfigurationError(
+            f'the DSN "{kind}:" names nothing; write env:NAME of a variable or file:PATH of a file'
+        )
+    if kind == "env":
+        return Access(dsn_env=name)
+    if kind == "file":
+        return Access(dsn_file=name)
+    conninfo = connection.resolve(dsn).conninfo
+    if not conninfo:
+        return Access()  # libpq's own variables, which the workers inherit
+    if not secrets_of(conninfo):
+        return Access(dsn=conninfo)
+    return Access(dsn_file=str(cleanup.enter_context(private_file(conninfo))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import sys
@@ -10,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgsluice.errors import ConfigurationError, MissingExtraError
+from pgsluice.errors import ConfigurationError
 from pgsluice.settings import Settings
+from pgsluice.spark.extra import require_extra
 from pgsluice.spark.java import find_java
 
 if TYPE_CHECKING:
@@ -22,19 +22,8 @@ if TYPE_CHECKING:
 # answer waits 40 ms for an acknowledgement: two thirds of what a micro-batch costs beyond Spark's own sources. The
 # price: where a task ends early, as with limit(), Spark prints a BrokenPipeError that means nothing.
 QUICK = {"spark.python.unix.domain.socket.enabled": "true"}
-_NEEDED = ("pyspark", "pyarrow", "adbc_driver_postgresql", "deltalake")
 _LOGIN_IN_URL = r"(?<=://)[^\s/@:]*:[^\s@]+(?=@)"
 _PASSWORD = re.compile(rf"{_LOGIN_IN_URL}|\bpassword\s*=\s*\S")
-
-
-def require_extra() -> None:
-    """Raise MissingExtraError when a package of the extra `spark` is not installed."""
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            f"pipelines need the Python package{'s' * (len(missing) > 1)} {', '.join(missing)}; "
-            "`pip install 'pgsluice[spark]'`"
-        )
 
 
 def spark_session(

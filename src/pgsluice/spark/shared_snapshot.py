@@ -17,8 +17,7 @@ import psycopg
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.client.calls import spark_reading
-from pgsluice.spark.access import Access, driver_connection, prepare, run
-from pgsluice.spark.pipelines.places import access_for
+from pgsluice.spark.access import Access, access_for, driver_connection, prepare, run
 
 
 @dataclass(frozen=True, slots=True)

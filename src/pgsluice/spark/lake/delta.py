@@ -81,7 +81,7 @@ class DeltaLakeTable(LakeTable):
     def in_folder(
         cls, path: Path | None, schema: StructType, *, partition_by: Sequence[str] = ()
     ) -> DeltaLakeTable:
-        """The table in a folder, as `LakeTable.of` says it."""
+        """The table in a folder, as `table_at` says it."""
         if path is None:
             raise ConfigurationError(
                 "the format pgsluice-delta needs the table's folder: start(path) or save(path)"

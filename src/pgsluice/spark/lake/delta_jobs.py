@@ -16,7 +16,13 @@ from pgsluice.errors import SluiceError
 from pgsluice.spark.lake.compaction import bins, rows_of
 from pgsluice.spark.lake.disk import sync_delta_log
 from pgsluice.spark.lake.files import LakeFile, write_files
-from pgsluice.spark.lake.jobs import TARGET_MB_DEFAULT, Commit, Compaction, TableState, Vacuum
+from pgsluice.spark.lake.job_results import (
+    TARGET_MB_DEFAULT,
+    Commit,
+    Compaction,
+    TableState,
+    Vacuum,
+)
 from pgsluice.spark.lake.reading import TableFile, files_of, paths_of, row_count, schema_of
 from pgsluice.spark.lake.rewrites import rewriting
 from pgsluice.spark.lake.taking import claim, old_files, take_away

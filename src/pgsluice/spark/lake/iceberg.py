@@ -106,7 +106,7 @@ class IcebergLakeTable(LakeTable):
     def at(
         cls, address: IcebergAddress, schema: StructType, *, partition_by: Sequence[str] = ()
     ) -> IcebergLakeTable:
-        """The table at an address, as `LakeTable.of` says it."""
+        """The table at an address, as `table_at` says it."""
         columns = _widened(nullable(schema))
         check_partition_columns(arrow_schema(columns), partition_by)
         with opened_catalog(address.catalog) as catalog:

@@ -22,7 +22,13 @@ from pgsluice.spark.lake.iceberg_catalog import (
     spark_schema,
     sync_newest,
 )
-from pgsluice.spark.lake.jobs import TARGET_MB_DEFAULT, Commit, Compaction, TableState, Vacuum
+from pgsluice.spark.lake.job_results import (
+    TARGET_MB_DEFAULT,
+    Commit,
+    Compaction,
+    TableState,
+    Vacuum,
+)
 from pgsluice.spark.lake.taking import claim, old_files, take_away
 from pgsluice.spark.schemas import arrow_schema
 

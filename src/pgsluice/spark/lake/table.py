@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.lake.files import LakeFile, write_files
 from pgsluice.spark.schemas import arrow_schema
 
@@ -48,28 +47,6 @@ class LakeTable(ABC):
     format_name: ClassVar[str]
     # Whether its files hold the partition columns as well: formats differ.
     keeps_partition_columns: ClassVar[bool] = False
-
-    @staticmethod
-    def of(
-        address: str | None, schema: StructType, *, partition_by: Sequence[str] = ()
-    ) -> LakeTable:
-        """The table at an address; nothing is made or changed.
-
-        Args:
-            address: A folder, for a Delta table, or `iceberg:catalogue/namespace.table`; it may not be there yet.
-            schema: The columns of what will be written.
-            partition_by: For a table that is not there yet; one that is there has its own.
-
-        Raises:
-            ConfigurationError: There is no address, or it is not one, or the table cannot be partitioned so.
-        """
-        from pgsluice.spark.lake.delta import DeltaLakeTable
-        from pgsluice.spark.lake.iceberg import IcebergLakeTable
-
-        place = parse(address) if address else None
-        if isinstance(place, IcebergAddress):
-            return IcebergLakeTable.at(place, schema, partition_by=partition_by)
-        return DeltaLakeTable.in_folder(place, schema, partition_by=partition_by)
 
     @property
     def schema(self) -> StructType:

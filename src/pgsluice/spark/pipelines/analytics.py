@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from pgsluice.client.calls import pgmq
 from pgsluice.errors import ConfigurationError, MissingExtraError, QueueNotFoundError
-from pgsluice.spark.access import driver_connection, run
+from pgsluice.spark.access import access_for, driver_connection, run
+from pgsluice.spark.extra import require_extra
 from pgsluice.spark.patience import patiently
-from pgsluice.spark.pipelines.places import access_for, folder, session_for
+from pgsluice.spark.pipelines.places import folder, session_for
 from pgsluice.spark.running import Progress
-from pgsluice.spark.session import require_extra
 from pgsluice.table_formats.files import require_writable
 
 if TYPE_CHECKING:

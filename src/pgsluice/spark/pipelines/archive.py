@@ -27,12 +27,12 @@ from pgsluice.client.calls import Call, spark_exports
 from pgsluice.client.calls import spark as calls
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.access import Access, driver_connection, run
+from pgsluice.spark.access import Access, access_for, driver_connection, run
+from pgsluice.spark.extra import require_extra
 from pgsluice.spark.lake.reading import paths_of, row_count
 from pgsluice.spark.patience import patiently
-from pgsluice.spark.pipelines.places import access_for, folder, session_for
+from pgsluice.spark.pipelines.places import folder, session_for
 from pgsluice.spark.running import Progress
-from pgsluice.spark.session import require_extra
 from pgsluice.table_formats.delta import Use, open_delta
 from pgsluice.table_formats.files import require_writable
 
@@ -189,14 +189,14 @@ class ArchiveCopy:
     def register(self, database: Connection) -> None:
         """Make the table when it is not there, and have the archive keep for it what it does not hold."""
         from pgsluice.spark.batch import ARCHIVE_SCHEMA, QUEUE_SCHEMA
-        from pgsluice.spark.lake.table import LakeTable
+        from pgsluice.spark.lake.tables import table_at
 
         source = self.source
         # An unknown queue is named before anything is made.
         self._ask(database, calls.queue_slices(source.queue, source.table, 1, ["msg_id"]))
         schema = QUEUE_SCHEMA if source.table == "queue" else ARCHIVE_SCHEMA
         require_writable(self.place, "lake")
-        LakeTable.of(str(self.place), schema).create()
+        table_at(str(self.place), schema).create()
         if source.export is not None:
             lake_id = str(open_delta(self.place, Use.APPEND).metadata().id)
             call = spark_exports.create_export(

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.spark.access import Access
+from pgsluice.spark.access import Access, access_for
+from pgsluice.spark.extra import require_extra
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.patience import patiently
 from pgsluice.spark.pipelines.events import EventStream, known_shards, read_log, triggered
 from pgsluice.spark.pipelines.places import (
-    access_for,
     consumer_name,
     folder,
     note_consumer,
@@ -29,7 +29,6 @@ from pgsluice.spark.pipelines.places import (
     session_for,
 )
 from pgsluice.spark.running import Progress
-from pgsluice.spark.session import require_extra
 from pgsluice.table_formats.files import require_writable
 
 if TYPE_CHECKING:

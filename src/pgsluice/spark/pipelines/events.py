@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import LogStateError
+from pgsluice.spark.access import access_for
+from pgsluice.spark.extra import require_extra
 from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.patience import patiently
 from pgsluice.spark.pipelines.places import (
-    access_for,
     consumer_name,
     folder,
     note_consumer,
@@ -29,7 +30,6 @@ from pgsluice.spark.pipelines.places import (
     session_for,
 )
 from pgsluice.spark.running import Progress, RunningStream
-from pgsluice.spark.session import require_extra
 from pgsluice.spark.shards import LogShard, decode, encode, open_shards
 
 if TYPE_CHECKING:

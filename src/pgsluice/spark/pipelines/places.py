@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgsluice import connection
 from pgsluice.errors import ConfigurationError
-from pgsluice.spark.access import Access, private_file, secrets_of
 from pgsluice.spark.lake.address import IcebergAddress
 from pgsluice.spark.lake.disk import sync_file, sync_folder
 from pgsluice.spark.session import QUICK, register, spark_session
@@ -32,30 +30,6 @@ def session_for(spark: SparkSession | None, app_name: str) -> SparkSession:
         return spark_session(app_name, conf=QUICK)
     register(spark)
     return spark
-
-
-def access_for(dsn: str | None, cleanup: ExitStack) -> Access:
-    """Decide where to connect, and how Spark's workers learn of it without Spark knowing.
-
-    A DSN with a password is written to a file on this machine, which goes with the clean-up; a cluster's other
-    machines do not have it. `env:NAME` and `file:PATH` name what every machine has: an environment variable, or
-    a file, in which `~` is the home of whoever reads it.
-    """
-    kind, _, name = (dsn or "").partition(":")
-    if kind in ("env", "file") and not name.strip():
-        raise ConfigurationError(
-            f'the DSN "{kind}:" names nothing; write env:NAME of a variable or file:PATH of a file'
-        )
-    if kind == "env":
-        return Access(dsn_env=name)
-    if kind == "file":
-        return Access(dsn_file=name)
-    conninfo = connection.resolve(dsn).conninfo
-    if not conninfo:
-        return Access()  # libpq's own variables, which the workers inherit
-    if not secrets_of(conninfo):
-        return Access(dsn=conninfo)
-    return Access(dsn_file=str(cleanup.enter_context(private_file(conninfo))))
 
 
 def folder(path: str | Path, what: str) -> Path:
@@ -113,11 +87,11 @@ def open_table(lake: Path | IcebergAddress, checkpoint: Path, schema: StructType
     Raises:
         ConfigurationError: It and the checkpoint do not belong together, or it has other columns.
     """
-    from pgsluice.spark.lake.table import LakeTable
+    from pgsluice.spark.lake.tables import table_at
 
     if isinstance(lake, Path):
         require_writable(lake, "lake")
-    table = LakeTable.of(str(lake), schema)
+    table = table_at(str(lake), schema)
     is_table = table.exists()
     has_run = (checkpoint / "metadata").exists()
     if has_run and not is_table:
