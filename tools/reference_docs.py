@@ -17,7 +17,7 @@ import pgsluice
 from installed import installed_server, write_or_check
 from pgsluice import schema as installer
 from pgsluice.cli.main import cli
-from pgsluice.schema_texts import LEGACY
+from pgsluice.schema.texts import LEGACY
 from pgsluice.worker import testing
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"

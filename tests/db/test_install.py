@@ -8,9 +8,10 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from pgsluice import schema, schema_texts
+from pgsluice import schema
 from pgsluice.cli.main import cli
 from pgsluice.errors import NotInstalledError, SchemaError
+from pgsluice.schema import texts
 from support import rows, value
 
 
@@ -38,7 +39,7 @@ def errors_of_racing(database, installer, how_many=20):
 
 
 def install_unlocked(connection):
-    locked = schema_texts.read("lock.sql")
+    locked = texts.read("lock.sql")
     text = schema.print_sql()
     assert locked in text
     connection.execute(text.replace(locked, ""), prepare=False)
@@ -282,12 +283,12 @@ def test_a_database_newer_than_the_package_is_refused(connection):
 
 
 def test_a_breaking_migration_must_be_allowed(connection, monkeypatch):
-    known = schema._migrations()
+    known = texts.migrations()
     text = "create table sluice.future (id int);"
     breaking = schema.Migration(
         "sluice/9999_future", text, "checksum", "old clients do not know it"
     )
-    monkeypatch.setattr(schema, "_migrations", lambda **_: [*known, breaking])
+    monkeypatch.setattr(texts, "migrations", lambda **_: [*known, breaking])
 
     assert schema.plan(connection).breaking == (breaking,)
     with pytest.raises(SchemaError, match="sluice/9999_future: old clients do not know it"):

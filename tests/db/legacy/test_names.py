@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pgsluice import schema, schema_texts
+from pgsluice import schema
 from pgsluice.errors import SchemaError
+from pgsluice.schema import texts
 from support import rows, value
 
 MESSAGE = (
@@ -126,7 +127,7 @@ def test_functions_of_the_same_names_are_not_overwritten(connection):
 
 
 def test_every_one_has_a_file_of_its_name_and_a_test():
-    files = [re.findall(r"function public\.(\w+)", text)[0] for text in schema_texts.functions(legacy=True)
+    files = [re.findall(r"function public\.(\w+)", text)[0] for text in texts.functions(legacy=True)
              if "function public." in text]  # fmt: skip
     tests = "\n".join(path.read_text() for path in Path(__file__).parent.glob("test_pgmq_*.py"))
 

@@ -1,4 +1,4 @@
-"""Turn PGMQ's and PgQ's schemas into ours in place, over `sql/adopt/`. `pgsluice.schema` has the calls."""
+"""Turn PGMQ's and PgQ's schemas into ours in place, over `sql/adopt/`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from typing import Any
 
 import psycopg
 
-from pgsluice.schema_texts import (
+from pgsluice.errors import SchemaError
+from pgsluice.schema import parts
+from pgsluice.schema.foreign import refuse_foreign
+from pgsluice.schema.ledger import check_server, installed_versions, pending_migrations
+from pgsluice.schema.texts import (
     Migration,
     fetch,
     functions,
     ledger_row,
     migrations,
+    pinned,
     read,
     run,
     signatures,
+    translated,
 )
 
 # What these make PGMQ has made, all or a part of it: of them only what is missing runs, and the grants and comments.
@@ -28,6 +34,7 @@ BASELINE_OF_LOGS = ("pgq/0001_log",)
 # What these do to queues that are there, pgmq._create_queue does to each adopted one in the end.
 _DONE_BY_QUEUE = ("pgmq/0003_ready_and_deferred",)
 
+_PROJECTS = {"pgmq": "PGMQ", "pgq": "PgQ"}
 _FOLDERS = {"pgmq": "adopt", "pgq": "adopt/pgq"}
 
 _TYPE = re.compile(r"^create type pgmq\.(\w+) as \((.*?)\n\);", re.MULTILINE | re.DOTALL)
@@ -49,12 +56,75 @@ class Adoption:
     objections: tuple[str, ...]
 
 
-def there(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """Return which schemas can be adopted: `pgmq`, `pgq`, both or none."""
-    return tuple(name for (name,) in fetch(connection, read("adopt/exists.sql")))
+def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0) -> tuple[str, ...]:
+    """Turn a database with PGMQ, 1.5 to 1.13, or PgQ, 3.2 to 3.5, or both into ours in place; twice does no harm.
+
+    One transaction. Tables, messages, events, ticks, ids, grants, policies and triggers of users stay; the functions
+    are replaced, whoever could call them goes on, and sessions that are in the middle of it wait. docs/guides/adopt.md
+    has the way back.
+
+    Args:
+        connection: Of the owner of their objects, with the right to create schemas, or of a superuser. The work is
+            part of the transaction that is open on it, or one of its own.
+        lock_deadline_s: How long to try to lock the tables, seconds. While they are tried, other sessions wait for
+            moments; from then on, until the end of the transaction.
+
+    Returns:
+        What was done, in order; empty when the schemas were ours already.
+
+    Raises:
+        SchemaError: There is nothing to adopt, or something stands against it; every reason is named with its way out.
+            Nothing was changed.
+        RetryableError: The tables could not be locked within the deadline. Nothing was changed.
+    """
+    check_server(connection)
+    with translated(), pinned(connection):
+        run(connection, read("lock.sql"))
+        if installed_versions(connection):
+            return ()
+        there = _require_adoptable(connection)
+        found = _look(connection, there, lock_deadline_s)
+        if found.objections:
+            names = " and ".join(_PROJECTS[name] for name in there)
+            raise SchemaError(f"{names} cannot be adopted: {'. Also: '.join(found.objections)}")
+        _lock(connection, there)
+        run(connection, read("begin.sql"))
+        _take_over(connection, there, pending_migrations(connection, legacy=False))
+        _forget(connection)
+        left = parts.bring(connection)
+        run(connection, read("end.sql"))
+        refuse_foreign(connection)
+    parts.finish(connection, left)
+    return found.steps
 
 
-def look(
+def plan_adoption(connection: psycopg.Connection[Any]) -> Adoption:
+    """Say what `adopt` would do and what stands against it; reads the catalog only, and locks nothing.
+
+    Returns:
+        Steps and objections; neither when the schemas are ours already.
+
+    Raises:
+        SchemaError: There is nothing to adopt.
+    """
+    check_server(connection)
+    with translated(), connection.transaction(force_rollback=True), pinned(connection):
+        if installed_versions(connection):
+            return Adoption(steps=(), objections=())
+        return _look(connection, _require_adoptable(connection), lock_deadline_s=0)
+
+
+def _require_adoptable(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    """Return which schemas can be adopted: `pgmq`, `pgq` or both."""
+    found = tuple(name for (name,) in fetch(connection, read("adopt/exists.sql")))
+    if not found:
+        raise SchemaError(
+            "there is no PGMQ and no PgQ in this database to adopt; install with `pgsluice schema install`"
+        )
+    return found
+
+
+def _look(
     connection: psycopg.Connection[Any], found: Sequence[str], lock_deadline_s: float
 ) -> Adoption:
     """Say what adopting would do, and leave what the steps need in temporary tables of the transaction."""
@@ -72,7 +142,7 @@ def look(
     return Adoption(steps=tuple(steps), objections=tuple(objections))
 
 
-def lock(connection: psycopg.Connection[Any], found: Sequence[str]) -> None:
+def _lock(connection: psycopg.Connection[Any], found: Sequence[str]) -> None:
     """Lock all that changes, and take what blocks `begin.sql` out of the way."""
     run(connection, read("adopt/lock.sql"))
     for name in found:
@@ -82,13 +152,13 @@ def lock(connection: psycopg.Connection[Any], found: Sequence[str]) -> None:
         run(connection, read(f"{_FOLDERS[name]}/clear.sql"))
 
 
-def forget(connection: psycopg.Connection[Any]) -> None:
+def _forget(connection: psycopg.Connection[Any]) -> None:
     """Drop what `look` left, and continue as the owner of the schemas."""
     run(connection, read("adopt/end.sql"))
     run(connection, read("adopt/as_owner.sql"))
 
 
-def take_over(
+def _take_over(
     connection: psycopg.Connection[Any], found: Sequence[str], pending: Sequence[Migration]
 ) -> None:
     """Do what `look` said; `begin.sql` has run in between."""

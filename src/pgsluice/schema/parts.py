@@ -13,7 +13,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from pgsluice.errors import SchemaError
-from pgsluice.schema_texts import fetch, pinned, read, run, translated
+from pgsluice.schema.texts import fetch, pinned, read, run, translated
 
 # A plan names at most this many queues and logs that differ, and counts the others.
 _OUTDATED_MAX = 20

@@ -1,0 +1,36 @@
+"""Install, upgrade, verify, print and remove the schemas `pgmq`, `pgq`, `pgq_coop` and `sluice`.
+
+The SQL lies beside this package, in `sql/`: numbered migrations create tables and run once, functions are replaced
+whole at every installation. Everything here works inside the transaction of the connection it is given and never
+commits: an application can install in the transaction of its own migration. On a connection in autocommit mode, what
+concerns hundreds of queues and logs takes several transactions.
+"""
+
+from __future__ import annotations
+
+from pgsluice.schema.adoption import Adoption, adopt, plan_adoption
+from pgsluice.schema.installation import install, install_tables, print_sql, upgrade
+from pgsluice.schema.ledger import SERVER_VERSION_MIN, installed_versions, require
+from pgsluice.schema.removal import uninstall
+from pgsluice.schema.texts import Migration
+from pgsluice.schema.verification import Plan, fingerprint, plan, problems, verify
+
+__all__ = [
+    "SERVER_VERSION_MIN",
+    "Adoption",
+    "Migration",
+    "Plan",
+    "adopt",
+    "fingerprint",
+    "install",
+    "install_tables",
+    "installed_versions",
+    "plan",
+    "plan_adoption",
+    "print_sql",
+    "problems",
+    "require",
+    "uninstall",
+    "upgrade",
+    "verify",
+]

@@ -1,0 +1,31 @@
+"""Objects of others in our schemas, which an installation must not run with its rights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from pgsluice.errors import SchemaError
+from pgsluice.schema.ledger import has_legacy, installed_versions
+from pgsluice.schema.texts import fetch, read, signatures
+
+
+def foreign_objects(connection: psycopg.Connection[Any]) -> list[tuple[str, str, str, bool]]:
+    """Return what is in our schemas and not of this release: what, why, the way out, whether `install` refuses it."""
+    installed = installed_versions(connection)
+    if not installed:
+        return []
+    released = signatures(legacy=has_legacy(installed))
+    return fetch(connection, read("foreign.sql"), released)
+
+
+def refuse_foreign(connection: psycopg.Connection[Any]) -> None:
+    """Raise if others could run code with the installer's rights."""
+    refused = [
+        f"{what} {why}, who could run code with the installer's rights through it; {way_out}"
+        for what, why, way_out, is_refused in foreign_objects(connection)
+        if is_refused
+    ]
+    if refused:
+        raise SchemaError(". Also: ".join(refused))

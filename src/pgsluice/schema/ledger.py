@@ -1,0 +1,81 @@
+"""The ledger of migrations: what is installed in a database, and whether this release can work on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from pgsluice.errors import NotInstalledError, SchemaError
+from pgsluice.schema import texts
+from pgsluice.schema.texts import LEGACY, Migration, fetch, read, translated
+
+SERVER_VERSION_MIN = 150_000
+
+
+def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    """Return the versions in the ledger, sorted; empty when pgsluice is not installed here."""
+    with translated():
+        if fetch(connection, read("ledger_exists.sql")) == [(False,)]:
+            return ()
+        return tuple(dict(fetch(connection, read("ledger.sql"))))
+
+
+def require(connection: psycopg.Connection[Any]) -> None:
+    """Look that this release can work on what is installed; reads the ledger, and changes nothing.
+
+    Raises:
+        NotInstalledError: Nothing is installed, or migrations of this release are missing.
+        SchemaError: The server is too old, or a later release has changed what this one cannot work on.
+        PrivilegeError: The role may not read the ledger.
+    """
+    check_server(connection)
+    installed = installed_versions(connection)
+    if not installed:
+        raise NotInstalledError(
+            "pgsluice is not installed in this database; install it with `pgsluice schema install`"
+        )
+    known = texts.migrations(legacy=has_legacy(installed))
+    missing = [m.version for m in known if m.version not in installed]
+    if missing:
+        raise NotInstalledError(
+            f"the schemas in this database are older than this release: {', '.join(missing)} is missing; bring them "
+            "up with `pgsluice schema upgrade`"
+        )
+    with translated():
+        breaking = [version for (version,) in fetch(connection, read("ledger_breaking.sql"))]
+    unknown = sorted(set(breaking) - {m.version for m in known})
+    if unknown:
+        raise SchemaError(
+            f"the schemas in this database are newer than this release can work on: {', '.join(unknown)}; upgrade "
+            "pgsluice"
+        )
+
+
+def pending_migrations(connection: psycopg.Connection[Any], *, legacy: bool) -> list[Migration]:
+    applied = dict(fetch(connection, read("ledger.sql")))
+    known = texts.migrations(legacy=legacy)
+    for migration in known:
+        if applied.get(migration.version, migration.checksum) != migration.checksum:
+            raise SchemaError(
+                f"migration {migration.version} was applied with another text than this release has; install "
+                "the release that applied it, or restore its file"
+            )
+    unknown = sorted(set(applied) - {migration.version for migration in known})
+    if unknown:
+        raise SchemaError(
+            f"the database is newer than this release: it has {', '.join(unknown)}; upgrade pgsluice instead"
+        )
+    return [migration for migration in known if migration.version not in applied]
+
+
+def has_legacy(versions: tuple[str, ...]) -> bool:
+    return any(version.startswith(f"{LEGACY}/") for version in versions)
+
+
+def check_server(connection: psycopg.Connection[Any]) -> None:
+    version = connection.info.server_version
+    if version < SERVER_VERSION_MIN:
+        raise SchemaError(
+            f"the server is PostgreSQL {version // 10_000}; pgsluice needs 15 or later"
+        )

@@ -1,0 +1,62 @@
+"""Drop the schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from pgsluice.errors import NotInstalledError, SchemaError
+from pgsluice.schema import parts
+from pgsluice.schema.ledger import has_legacy, installed_versions
+from pgsluice.schema.texts import fetch, pinned, read, run, translated
+
+
+def uninstall(
+    connection: psycopg.Connection[Any], *, drop_data: bool = False, drop_dependents: bool = False
+) -> None:
+    """Drop the schemas, and the older names if they are there.
+
+    The roles stay: other databases of the server may use them.
+
+    Args:
+        connection: Of the schemas' owner; part of its transaction. In autocommit mode, hundreds of queues and logs are
+            dropped in several transactions, before the schemas.
+        drop_data: Also when queues, logs or dead letters hold data.
+        drop_dependents: Also when objects outside the schemas depend on them: views, functions, triggers on captured
+            tables, foreign keys. They are dropped, too.
+
+    Raises:
+        NotInstalledError: There is nothing of ours to drop.
+        SchemaError: There is data and `drop_data` is False, or there are dependent objects and `drop_dependents` is
+            False; what there is, is named; or one transaction cannot hold all the locks. Nothing was dropped.
+    """
+    installed = installed_versions(connection)
+    if not installed:
+        raise NotInstalledError("pgsluice is not installed in this database; nothing was dropped")
+    is_idle = parts.is_idle(connection)
+    with translated(), pinned(connection):
+        holding = fetch(connection, read("contents.sql"))
+        if holding and not drop_data:
+            names = ", ".join(f"{kind} {name}" for kind, name in holding)
+            raise SchemaError(
+                f"the schemas hold data ({names}); drop it with them by --drop-data, or drop the queues and "
+                "logs first"
+            )
+        dependents = fetch(connection, read("dependents.sql"))
+        if dependents and not drop_dependents:
+            names = ", ".join(f"{kind} {name}" for kind, name in dependents)
+            raise SchemaError(
+                f"objects outside the schemas depend on them ({names}); drop them with the schemas by "
+                "--drop-dependents, or drop them first"
+            )
+        drops = parts.droppable(connection, is_idle=is_idle)
+    with translated():
+        for part in drops:
+            with pinned(connection):
+                for drop, name in part:
+                    connection.execute(drop, (name,))
+        with pinned(connection):
+            if has_legacy(installed):
+                run(connection, read("legacy/uninstall.sql"))
+            run(connection, read("uninstall.sql"))
