@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from pgsluice import connection
 from pgsluice.client import Message, WorkQueue
+from pgsluice.contrib.exchanges import Binding, queue_name_of
 from pgsluice.errors import (
     ConnectionFailedError,
     QueueNotFoundError,
     RetryableError,
     SluiceError,
 )
-from pgsluice.interop.exchanges import Binding, queue_name_of
 from pgsluice.worker.wakeups.listener import Listener
 from pgsluice.worker.wakeups.subscription import Subscription
 

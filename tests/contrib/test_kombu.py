@@ -21,7 +21,7 @@ from kombu import Connection, Exchange, Queue
 
 from pgsluice.errors import ArgumentError, ConnectionFailedError, QueueNotFoundError
 
-TRANSPORT = "pgsluice.interop.kombu:Transport"
+TRANSPORT = "pgsluice.contrib.kombu:Transport"
 
 # Celery's tutorial, "First steps with Celery", with results, as the guide has it.
 FIRST_STEPS = """
@@ -37,7 +37,7 @@ from celery import Celery
 
 app = Celery("gated", broker="postgresql://")
 app.conf.update(
-    broker_transport="pgsluice.interop.kombu:Transport",
+    broker_transport="pgsluice.contrib.kombu:Transport",
     broker_transport_options={"visibility_timeout": 3},
     task_acks_late=True,
     task_reject_on_worker_lost=True,

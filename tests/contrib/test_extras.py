@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize(("module", "extra"), [("taskiq", "taskiq"), ("kombu", "celery")])
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(module, extra):
-    command = f"import sys; sys.modules['{module}'] = None; import pgsluice.interop.{module}"
+    command = f"import sys; sys.modules['{module}'] = None; import pgsluice.contrib.{module}"
 
     answer = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
 

@@ -1,6 +1,6 @@
 """A broker of Taskiq over a work queue; needs `pip install 'pgsluice[taskiq]'`.
 
-    from pgsluice.interop.taskiq import PgsluiceBroker
+    from pgsluice.contrib.taskiq import PgsluiceBroker
 
     broker = PgsluiceBroker("postgresql://localhost/shop")
 

@@ -18,7 +18,7 @@ def make_app(dsn: str, **settings: Any) -> Celery:
     backend = "db+" + dsn.replace("postgresql://", "postgresql+psycopg://", 1)
     app = Celery("tests", broker=dsn, backend=backend, set_as_current=False)
     app.conf.update(
-        broker_transport="pgsluice.interop.kombu:Transport",
+        broker_transport="pgsluice.contrib.kombu:Transport",
         broker_transport_options={"visibility_timeout": 3, "polling_interval": 0.1},
         **{
             "task_acks_late": True,

@@ -3,7 +3,7 @@
     from celery import Celery
 
     app = Celery("tasks", broker="postgresql://localhost/shop")
-    app.conf.broker_transport = "pgsluice.interop.kombu:Transport"
+    app.conf.broker_transport = "pgsluice.contrib.kombu:Transport"
 
 A message is claimed for `visibility_timeout` seconds, and a thread extends that while the message is unacknowledged, so
 no task is too long for its claim. When the process dies, others get its messages as soon as the claims are over. Celery
@@ -32,6 +32,8 @@ from typing import Any
 
 from pgsluice import connection
 from pgsluice.client import Message
+from pgsluice.contrib.exchanges import TYPES, Binding, queue_name_of
+from pgsluice.contrib.kombu_session import HEARTBEATS, Session
 from pgsluice.errors import (
     ArgumentError,
     ConnectionFailedError,
@@ -39,8 +41,6 @@ from pgsluice.errors import (
     QueueNotFoundError,
     RetryableError,
 )
-from pgsluice.interop.exchanges import TYPES, Binding, queue_name_of
-from pgsluice.interop.kombu_session import HEARTBEATS, Session
 
 try:
     from kombu.transport import virtual

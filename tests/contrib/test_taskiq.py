@@ -20,14 +20,14 @@ pytest.importorskip("taskiq", reason="Taskiq is not installed; pip install 'pgsl
 
 from taskiq import AsyncBroker, BrokerMessage
 
-from pgsluice.interop.taskiq import PgsluiceBroker
+from pgsluice.contrib.taskiq import PgsluiceBroker
 
 # The example of Taskiq's guide, "Getting started": sent by one process, run in another, and the result comes back. Where
 # the guide keeps results in Redis, this one has a folder.
 EXAMPLE = """
 import asyncio, pathlib, pickle
 from taskiq import AsyncResultBackend
-from pgsluice.interop.taskiq import PgsluiceBroker
+from pgsluice.contrib.taskiq import PgsluiceBroker
 
 class Folder(AsyncResultBackend):
     async def set_result(self, task_id, result):
@@ -62,7 +62,7 @@ if __name__ == "__main__":
 # Each task says that it runs, and waits for the gate; then it says that it is done.
 GATED = """
 import asyncio, pathlib
-from pgsluice.interop.taskiq import PgsluiceBroker
+from pgsluice.contrib.taskiq import PgsluiceBroker
 
 broker = PgsluiceBroker(lease_s=3)
 

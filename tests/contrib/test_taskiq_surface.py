@@ -22,15 +22,15 @@ from taskiq import AcknowledgeType, AsyncResultBackend, Context, SmartRetryMiddl
 from taskiq.exceptions import SendTaskError
 from taskiq.receiver import Receiver
 
+from pgsluice.contrib.taskiq import PgsluiceBroker
 from pgsluice.errors import ConnectionFailedError
-from pgsluice.interop.taskiq import PgsluiceBroker
 
 # A task for a worker of its own process: it says that it runs, waits for the gate, and says that it is done.
 GATED = """
 import asyncio, pathlib
 from taskiq import TaskiqScheduler
 from taskiq.schedule_sources import LabelScheduleSource
-from pgsluice.interop.taskiq import PgsluiceBroker
+from pgsluice.contrib.taskiq import PgsluiceBroker
 
 broker = PgsluiceBroker(lease_s=60)
 scheduler = TaskiqScheduler(broker, [LabelScheduleSource(broker)])

@@ -24,7 +24,7 @@ from celery import Celery, chain, chord, group
 from celery.exceptions import TaskRevokedError
 from celery.worker.consumer import gossip, mingle
 
-from interop.celery_tasks import make_app
+from contrib.celery_tasks import make_app
 
 TESTS = Path(__file__).parents[1]
 NODE = "tests@here"
@@ -45,7 +45,7 @@ def worker_of(
     url: str, folder: Path, *options: str, **variables: str
 ) -> Iterator[subprocess.Popen]:
     """A worker that is ready."""
-    command = [sys.executable, "-m", "celery", "-A", "interop.celery_tasks", "worker"]
+    command = [sys.executable, "-m", "celery", "-A", "contrib.celery_tasks", "worker"]
     command += ["--loglevel=INFO", "--concurrency=2", *options]
     environment = {"PYTHONPATH": os.pathsep.join([str(TESTS), str(support.processes.SOURCE)])}
     variables = environment | {"CELERY_TEST_DSN": f"{url}&application_name=worker"} | variables
@@ -139,7 +139,7 @@ class TestControl:
     def test_celery_status_lists_the_worker(self, app, url, tmp_path):
         said = support.processes.run(
             [
-                *(sys.executable, "-m", "celery", "-A", "interop.celery_tasks"),
+                *(sys.executable, "-m", "celery", "-A", "contrib.celery_tasks"),
                 *("status", "--timeout=10", f"--destination={NODE}"),
             ],
             tmp_path,
@@ -360,7 +360,7 @@ def test_a_worker_is_shut_down_by_remote_control(url, tmp_path):
 @pytest.mark.long
 def test_beat_sends_what_is_due(url, observer, tmp_path):
     (tmp_path / "beaten.py").write_text(
-        "from interop.celery_tasks import app\n"
+        "from contrib.celery_tasks import app\n"
         "app.conf.task_default_queue = 'beaten'\n"
         "app.conf.beat_schedule = {'add': {'task': 'add', 'schedule': 0.2, 'args': (1, 2)}}\n"
     )
