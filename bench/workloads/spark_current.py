@@ -21,8 +21,8 @@ from bench.systems.pgsluice import Pgsluice
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pgsluice.spark.changes.current import CurrentTable
-    from pgsluice.spark.changes.reading import Event
+    from pgsluice.pipelines.current_state.reading import Event
+    from pgsluice.pipelines.current_state.table import CurrentTable
 
 TITLE = "20,000 updates applied to a current state: from events of a log to the commit in the lake"
 UNIT = "changes a second"
@@ -84,7 +84,7 @@ def measure(_place: Place, question: Question) -> float:
     Returns:
         Changes a second.
     """
-    from pgsluice.spark.changes.current import CurrentTable
+    from pgsluice.pipelines.current_state.table import CurrentTable
 
     lake = _lakes.get(question.name)
     if lake is None:
@@ -106,9 +106,9 @@ def measure(_place: Place, question: Question) -> float:
 
 def by_driver(table: CurrentTable, events: Sequence[Event], version: int) -> float:
     """As the pipeline does it; how long it took, seconds."""
-    from pgsluice.spark.changes.collapse import collapse
-    from pgsluice.spark.changes.merge import merge
-    from pgsluice.spark.changes.reading import changes_of
+    from pgsluice.pipelines.current_state.collapse import collapse
+    from pgsluice.pipelines.current_state.merge import merge
+    from pgsluice.pipelines.current_state.reading import changes_of
 
     begin = time.perf_counter()
     collapsed = collapse(changes_of(events, NAME.__eq__), table.kinds)
@@ -118,7 +118,7 @@ def by_driver(table: CurrentTable, events: Sequence[Event], version: int) -> flo
 
 def by_executors(table: CurrentTable, events: Sequence[Event], version: int) -> float:
     """As the pipeline does it; how long it took, seconds."""
-    from pgsluice.spark.changes.buckets import apply_cells, summary_of, to_cells
+    from pgsluice.pipelines.current_state.buckets import apply_cells, summary_of, to_cells
     from pgsluice.spark.session import spark_session
 
     spark = spark_session("pgsluice bench", conf={"spark.ui.enabled": "false"})
@@ -163,8 +163,8 @@ def make(lake: Path, rows: int, by_buckets: bool) -> None:
     import pyarrow as pa
     from deltalake import write_deltalake
 
-    from pgsluice.spark.changes.buckets import bucket_of
-    from pgsluice.spark.changes.current import CurrentTable
+    from pgsluice.pipelines.current_state.buckets import bucket_of
+    from pgsluice.pipelines.current_state.table import CurrentTable
 
     kinds = {"aid": pa.int64(), "bid": pa.int64(), "abalance": pa.int64(), "filler": pa.string()}
     count = max(BUCKETS_CHANGED, rows // BUCKET_ROWS) if by_buckets else 0

@@ -25,12 +25,12 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from pgsluice.client.calls import spark_exports
+from pgsluice.pipelines import archive
+from pgsluice.pipelines.archive import ArchiveCopy, ArchiveProgress, Source
 from pgsluice.spark.access import Access
 from pgsluice.spark.lake import delta
 from pgsluice.spark.lake.delta import DeltaSink
 from pgsluice.spark.lake.sink import LakeBatchWriter
-from pgsluice.spark.pipelines import archive
-from pgsluice.spark.pipelines.archive import ArchiveCopy, ArchiveProgress, Source
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from spark.plain_copy import PlainCopy

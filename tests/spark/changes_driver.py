@@ -13,8 +13,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from pgsluice.spark.changes import apply
-from pgsluice.spark.pipelines.changes import changes
+from pgsluice.pipelines.changes import changes
+from pgsluice.pipelines.current_state import apply
 from pgsluice.spark.session import spark_session
 
 LAKE, CHECKPOINT, MOMENT, FOLDER, _ = sys.argv[1:]

@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from pgsluice.spark.changes.envelope import Change, Row
+from pgsluice.pipelines.current_state.envelope import Change, Row
 
 NAME = "public.account"
 KINDS = {"id": pa.int64(), "name": pa.string(), "extra": pa.int64()}

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from pyspark.sql.types import StructType
 
+from pgsluice.pipelines.events import EventStream, events
 from pgsluice.spark.lake import delta, iceberg
 from pgsluice.spark.lake.delta import DeltaSink
 from pgsluice.spark.lake.iceberg import IcebergSink
 from pgsluice.spark.lake.sink import LakeStreamWriter
-from pgsluice.spark.pipelines.events import EventStream, events
 from pgsluice.spark.session import spark_session
 
 sys.path.insert(0, str(Path(__file__).parent.parent))

@@ -16,10 +16,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from pgsluice.spark import patience, running
+from pgsluice.spark import retry, running
 from pgsluice.spark.lake.delta import DeltaSink
 from pgsluice.spark.lake.sink import LakeStreamWriter
-from pgsluice.spark.patience import patiently
+from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import RunningStream
 from pgsluice.spark.session import spark_session
 from pgsluice.spark.sink import RowStreamWriter
@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from support import wait_until
 
 # On a machine that is busy with other tests processes of Spark's come up too late again and again.
-running.STARTS_MAX = patience.STARTS_MAX = 50
+running.STARTS_MAX = retry.STARTS_MAX = 50
 LAKE, CHECKPOINT, MOMENT, FOLDER, OFFSETS = sys.argv[1:]
 # Small ones, so that there are some before and after each kill; in the end all that writers left is to be carried.
 ROWS, MESSAGES = ("5000", "5000") if MOMENT == "once" else ("50", "10")

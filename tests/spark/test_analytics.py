@@ -17,7 +17,7 @@ from deltalake import write_deltalake
 from conftest import Database
 from pgsluice.cli.pipeline import pipeline
 from pgsluice.errors import ConfigurationError, QueueNotFoundError
-from pgsluice.spark.pipelines.analytics import analytics
+from pgsluice.pipelines.analytics import analytics
 from pgsluice.table_formats.delta import open_dataset
 
 if TYPE_CHECKING:

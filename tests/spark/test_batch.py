@@ -11,7 +11,7 @@ import pytest
 from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.errors import ConfigurationError, QueueNotFoundError
-from pgsluice.spark.pipelines.archive import archive
+from pgsluice.pipelines.archive import archive
 from spark.lake_reading import lake_column
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import CaptureError, ConfigurationError, LogNotFoundError, SluiceError
-from pgsluice.spark.changes.current import CurrentTable, live, names_in
-from pgsluice.spark.pipelines.changes import changes
+from pgsluice.pipelines.changes import changes
+from pgsluice.pipelines.current_state.table import CurrentTable, live, names_in
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
 from support import value
@@ -19,7 +19,7 @@ from support import value
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pgsluice.spark.pipelines.events import EventStream
+    from pgsluice.pipelines.events import EventStream
 
 
 class Place:

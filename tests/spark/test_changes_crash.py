@@ -14,10 +14,10 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import SluiceError
-from pgsluice.spark.changes import apply
-from pgsluice.spark.changes.current import table_folder
+from pgsluice.pipelines.changes import changes
+from pgsluice.pipelines.current_state import apply
+from pgsluice.pipelines.current_state.table import table_folder
 from pgsluice.spark.java import find_java
-from pgsluice.spark.pipelines.changes import changes
 from pgsluice.verify import verify_current
 from spark.conftest import LOG
 from spark.lake_reading import lake_table

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from pgsluice.errors import SluiceError
-from pgsluice.spark.changes.columns import array_of, lake_type
-from pgsluice.spark.changes.envelope import Change, read_change
+from pgsluice.pipelines.current_state.columns import array_of, lake_type
+from pgsluice.pipelines.current_state.envelope import Change, read_change
 from support import rows
 
 # Each column is odd in a way of its own.

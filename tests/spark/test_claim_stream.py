@@ -20,7 +20,7 @@ from conftest import Database
 from pgsluice.errors import ConfigurationError, QueueNotFoundError, ServerError
 from pgsluice.spark.batch import QUEUE_SCHEMA
 from pgsluice.spark.claim_stream import ClaimStreamReader, release_claims, settle
-from pgsluice.spark.patience import patiently
+from pgsluice.spark.retry import patiently
 from pgsluice.spark.sink import RowStreamWriter
 from pgsluice.spark.source import PgsluiceSource
 from support import rows, value

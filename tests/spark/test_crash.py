@@ -17,8 +17,8 @@ import pytest
 from conftest import FAST, Database
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
+from pgsluice.pipelines.events import events
 from pgsluice.spark.java import find_java
-from pgsluice.spark.pipelines.events import events
 from spark.conftest import LOG
 from spark.lake_reading import has_rows, lake_column
 from spark.writing import NaiveReader, Writers

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import ConfigurationError, LogNotFoundError, LogStateError
-from pgsluice.spark.pipelines.events import events
+from pgsluice.pipelines.events import events
 from pgsluice.spark.running import Progress
 from spark.conftest import LOG
 from spark.lake_reading import has_rows, lake_column, lake_table

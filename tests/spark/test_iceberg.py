@@ -19,6 +19,8 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.pipelines.events import events
+from pgsluice.pipelines.replay import replay
 from pgsluice.spark.lake import iceberg
 from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.lake.iceberg import IcebergLakeTable, IcebergSink
@@ -26,8 +28,6 @@ from pgsluice.spark.lake.iceberg_catalog import load_table, opened_catalog
 from pgsluice.spark.lake.jobs import compact, show, vacuum
 from pgsluice.spark.lake.table import LakeTable
 from pgsluice.spark.lake.tables import table_at
-from pgsluice.spark.pipelines.events import events
-from pgsluice.spark.pipelines.replay import replay
 from pgsluice.spark.schemas import struct
 from pgsluice.spark.stream import LOG_SCHEMA
 from pgsluice.verify.lake import open_lake

@@ -24,9 +24,9 @@ from pgsluice.errors import (
     QueueNotFoundError,
     SluiceError,
 )
-from pgsluice.spark.pipelines import delivery
-from pgsluice.spark.pipelines import ingest as ingesting
-from pgsluice.spark.pipelines.ingest import IngestProgress, ingest
+from pgsluice.pipelines import delivery
+from pgsluice.pipelines import ingest as ingesting
+from pgsluice.pipelines.ingest import IngestProgress, ingest
 from pgsluice.spark.running import Progress
 from support import wait_until
 

@@ -20,8 +20,8 @@ from pgsluice import schema
 from pgsluice.client import WorkQueue
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import ConnectionFailedError
-from pgsluice.spark.pipelines.archive import archive
-from pgsluice.spark.pipelines.events import events
+from pgsluice.pipelines.archive import archive
+from pgsluice.pipelines.events import events
 from spark.conftest import LOG
 from spark.lake_reading import lake_column
 from spark.writing import insert

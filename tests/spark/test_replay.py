@@ -16,8 +16,8 @@ from deltalake import write_deltalake
 from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.pipelines import delivery
-from pgsluice.spark.pipelines.replay import ReplayProgress, _headers, replay
+from pgsluice.pipelines import delivery
+from pgsluice.pipelines.replay import ReplayProgress, _headers, replay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,9 +14,9 @@ from psycopg_pool import ConnectionPool
 
 from conftest import Database
 from pgsluice.client import Message, WorkQueue
-from pgsluice.spark.pipelines.archive import archive
-from pgsluice.spark.pipelines.ingest import ingest
-from pgsluice.spark.pipelines.replay import replay
+from pgsluice.pipelines.archive import archive
+from pgsluice.pipelines.ingest import ingest
+from pgsluice.pipelines.replay import replay
 from pgsluice.verify import verify_archive
 from pgsluice.worker import QueueWorker
 

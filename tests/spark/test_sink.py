@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import ConfigurationError, PayloadError
-from pgsluice.spark.patience import patiently
+from pgsluice.spark.retry import patiently
 from spark.conftest import LOG
 from support import rows, value
 

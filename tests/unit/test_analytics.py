@@ -13,8 +13,8 @@ pytest.importorskip("deltalake", reason="gold tables need the extra 'spark'")
 pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.spark.analytics.figures import Attempts, Figures, Summary, combine
-from pgsluice.spark.analytics.gold import read_gold, write_gold
+from pgsluice.pipelines.queue_metrics.figures import Attempts, Figures, Summary, combine
+from pgsluice.pipelines.queue_metrics.gold import read_gold, write_gold
 
 START = datetime(2026, 1, 31, 10, tzinfo=UTC)
 AT = int(START.timestamp())
@@ -101,7 +101,7 @@ def test_without_figures_there_is_nothing_to_go_on_from(tmp_path: Path):
 
 def test_the_report_shows_each_queue_and_escapes_its_name(tmp_path: Path):
     pytest.importorskip("matplotlib", reason="the report needs the extra 'report'")
-    from pgsluice.spark.analytics.page import write_report
+    from pgsluice.pipelines.queue_metrics.page import write_report
 
     busy = [
         Figures(

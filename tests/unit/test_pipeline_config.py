@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.spark.pipelines import config
+from pgsluice.pipelines import config
 
 EVENTS = '[orders]\nkind = "events"\nlog = "orders"\nlake = "lake"\ncheckpoint = "/notes"\n'
 

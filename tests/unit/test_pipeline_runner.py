@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from pgsluice.errors import ConfigurationError, ConnectionFailedError, ServerError
-from pgsluice.spark.pipelines.runner import Pace, Runner, Task, Tell
+from pgsluice.pipelines.runner import Pace, Runner, Task, Tell
 from pgsluice.spark.running import Progress
 from support import wait_until
 

@@ -19,6 +19,7 @@ from pgsluice.errors import (
     MissingJavaError,
     ServerError,
 )
+from pgsluice.pipelines import paths
 from pgsluice.settings import Settings
 from pgsluice.spark.access import Access, access_for, private_file, scrub
 from pgsluice.spark.extra import require_extra
@@ -26,7 +27,6 @@ from pgsluice.spark.failure import told_by
 from pgsluice.spark.java import find_java
 from pgsluice.spark.lake import address
 from pgsluice.spark.offsets import Offset, Start, moment, starting
-from pgsluice.spark.pipelines import places
 from pgsluice.spark.shards import shard_accesses
 from pgsluice.spark.snapshots import Snapshot
 
@@ -301,6 +301,6 @@ def test_pipeline_refuses_an_empty_dsn(dsn):
 @pytest.mark.parametrize("blank", ["", " "])
 def test_empty_folder_does_not_mean_the_current_one(blank):
     with pytest.raises(ConfigurationError, match="the checkpoint is empty"):
-        places.folder(blank, "checkpoint")
+        paths.folder(blank, "checkpoint")
     with pytest.raises(ConfigurationError, match="the lake is empty"):
         address.parse(blank)

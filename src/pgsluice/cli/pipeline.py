@@ -19,7 +19,7 @@ from pgsluice.cli.pipeline_shared import (
 )
 from pgsluice.cli.queue_shared import time
 from pgsluice.cli.verify import verify
-from pgsluice.spark.pipelines import config
+from pgsluice.pipelines import config
 
 
 class _Kinds(click.Group):

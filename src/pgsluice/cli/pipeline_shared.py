@@ -17,9 +17,9 @@ from pgsluice import connection
 from pgsluice.cli.main import EXIT_ERROR
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.signals import interrupt_on_termination, stop_on_signals
-from pgsluice.spark.pipelines.config import Pipeline
-from pgsluice.spark.pipelines.runner import Runner
-from pgsluice.spark.pipelines.tasks import tasks_of
+from pgsluice.pipelines.config import Pipeline
+from pgsluice.pipelines.runner import Runner
+from pgsluice.pipelines.tasks import tasks_of
 from pgsluice.spark.running import Progress
 from pgsluice.worker.process.log_lines import JsonLines, TextLines, secrets_of
 

@@ -26,7 +26,7 @@ from pgsluice.worker import QueueWorker, Retry, Ticker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pgsluice.spark.pipelines.changes import ChangeStream
+    from pgsluice.pipelines.changes import ChangeStream
 
 WORKERS = 3
 _LOOK_S = 0.5
@@ -190,7 +190,7 @@ class Engine:
         self._spark_thread.submit(self._analyse).result()
 
     def _start_stream(self) -> ChangeStream:
-        from pgsluice.spark.pipelines.changes import changes  # imports the extra
+        from pgsluice.pipelines.changes import changes  # imports the extra
 
         return changes(
             LOG,
@@ -203,7 +203,7 @@ class Engine:
         )
 
     def _archive(self) -> None:
-        from pgsluice.spark.pipelines.archive import archive  # imports the extra
+        from pgsluice.pipelines.archive import archive  # imports the extra
 
         archive(
             consume.QUEUE,
@@ -213,7 +213,7 @@ class Engine:
         )
 
     def _analyse(self) -> None:
-        from pgsluice.spark.pipelines.analytics import analytics  # imports the extra
+        from pgsluice.pipelines.analytics import analytics  # imports the extra
 
         analytics(
             self._workspace.gold,

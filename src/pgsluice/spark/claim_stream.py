@@ -33,8 +33,8 @@ from pgsluice.client.calls import spark_claims as calls
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access, driver_connection, run
 from pgsluice.spark.arrow_io import QueryPartition, Reading, read_batches
-from pgsluice.spark.lasting import LastingConnection
 from pgsluice.spark.options import PARTITIONS_DEFAULT, whole_number
+from pgsluice.spark.reconnecting import LastingConnection
 from pgsluice.spark.schemas import arrow_schema
 
 if TYPE_CHECKING:

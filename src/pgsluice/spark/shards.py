@@ -18,9 +18,9 @@ from pgsluice.errors import (
     PrivilegeError,
 )
 from pgsluice.spark.access import Access
-from pgsluice.spark.lasting import LastingConnection
 from pgsluice.spark.offsets import Offset, Start
 from pgsluice.spark.options import PARTITIONS_DEFAULT, duration_s, truth, whole_number
+from pgsluice.spark.reconnecting import LastingConnection
 from pgsluice.spark.snapshots import Snapshot
 
 # A micro-batch costs 0.3 s whatever is in it: with 10k rows Spark reads 30k/s, with 100k 170k/s and more.

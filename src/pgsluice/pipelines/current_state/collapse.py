@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pgsluice.errors import SluiceError
-from pgsluice.spark.changes.columns import identity_of, text_of
-from pgsluice.spark.changes.envelope import Change, Row
+from pgsluice.pipelines.current_state.columns import identity_of, text_of
+from pgsluice.pipelines.current_state.envelope import Change, Row
 
 NEVER = -1
 

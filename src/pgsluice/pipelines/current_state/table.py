@@ -21,8 +21,8 @@ from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.changes.collapse import NEVER, Last, another_key, row_hash
-from pgsluice.spark.changes.columns import TIMESTAMP, array_of
+from pgsluice.pipelines.current_state.collapse import NEVER, Last, another_key, row_hash
+from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of
 from pgsluice.spark.lake.delta import is_committed
 from pgsluice.spark.lake.reading import paths_of
 from pgsluice.table_formats.delta import Use, is_delta, open_delta, require_delta

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
+from pgsluice.pipelines.current_state.buckets import apply_cells, summary_of, to_cells
+from pgsluice.pipelines.current_state.collapse import collapse
+from pgsluice.pipelines.current_state.columns import lake_type
+from pgsluice.pipelines.current_state.envelope import Change
+from pgsluice.pipelines.current_state.merge import forget_deleted, merge
+from pgsluice.pipelines.current_state.reading import EXPRESSIONS, by_table, changes_of
+from pgsluice.pipelines.current_state.table import CurrentTable
 from pgsluice.spark.access import Access, driver_connection, run
-from pgsluice.spark.changes.buckets import apply_cells, summary_of, to_cells
-from pgsluice.spark.changes.collapse import collapse
-from pgsluice.spark.changes.columns import lake_type
-from pgsluice.spark.changes.current import CurrentTable
-from pgsluice.spark.changes.envelope import Change
-from pgsluice.spark.changes.merge import forget_deleted, merge
-from pgsluice.spark.changes.reading import EXPRESSIONS, by_table, changes_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pgsluice.client.calls import captures
+from pgsluice.pipelines.current_state.table import table_folder
 from pgsluice.spark.access import Access, driver_connection, run
-from pgsluice.spark.changes.current import table_folder
 
 _ROWS_AT_ONCE = 1000  # locked against change until the commit, which is after 20 ms
 

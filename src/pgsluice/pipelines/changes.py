@@ -15,12 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.spark.access import Access, access_for
-from pgsluice.spark.extra import require_extra
-from pgsluice.spark.micro_batch import MicroBatch
-from pgsluice.spark.patience import patiently
-from pgsluice.spark.pipelines.events import EventStream, known_shards, read_log, triggered
-from pgsluice.spark.pipelines.places import (
+from pgsluice.pipelines.events import EventStream, known_shards, read_log, triggered
+from pgsluice.pipelines.paths import (
     consumer_name,
     folder,
     note_consumer,
@@ -28,6 +24,10 @@ from pgsluice.spark.pipelines.places import (
     open_table,
     session_for,
 )
+from pgsluice.spark.access import Access, access_for
+from pgsluice.spark.extra import require_extra
+from pgsluice.spark.micro_batch import MicroBatch
+from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import Progress
 from pgsluice.table_formats.files import require_writable
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
-    from pgsluice.spark.changes.apply import CurrentStates
-    from pgsluice.spark.changes.snapshot import Snapshots
+    from pgsluice.pipelines.current_state.apply import CurrentStates
+    from pgsluice.pipelines.current_state.snapshot import Snapshots
 
 _LOOK_AGAIN_S = 0.1
 DELETED_KEPT_H = 168.0
@@ -128,8 +128,8 @@ def changes(
     """Stream captured changes into the lake: each event once, and what every table is now.
 
     `LAKE/events` gets every event of the log. `LAKE/current/schema.table` is the current state of each table whose
-    changes are among them; `pgsluice.spark.changes.current` says what is in it. Each of these tables takes a micro-
-    batch in one commit and once, whatever dies in between.
+    changes are among them; `pgsluice.pipelines.current_state.table` says what is in it. Each of these tables takes a
+    micro-batch in one commit and once, whatever dies in between.
 
     Args:
         log: An event log that `sluice.capture`, `pgq.jsontriga` or `pgq.logutriga` write to.
@@ -156,8 +156,8 @@ def changes(
         SluiceError: A change cannot be read or applied, or anything else that stopped the stream.
     """
     require_extra()
-    from pgsluice.spark.changes.apply import CurrentStates
-    from pgsluice.spark.changes.snapshot import Snapshots
+    from pgsluice.pipelines.current_state.apply import CurrentStates
+    from pgsluice.pipelines.current_state.snapshot import Snapshots
     from pgsluice.spark.stream import LOG_SCHEMA
 
     lake_folder, notes = folder(lake, "lake"), folder(checkpoint, "checkpoint")

@@ -27,11 +27,11 @@ from pgsluice.client.calls import Call, spark_exports
 from pgsluice.client.calls import spark as calls
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.pipelines.paths import folder, session_for
 from pgsluice.spark.access import Access, access_for, driver_connection, run
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.lake.reading import paths_of, row_count
-from pgsluice.spark.patience import patiently
-from pgsluice.spark.pipelines.places import folder, session_for
+from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import Progress
 from pgsluice.table_formats.delta import Use, open_delta
 from pgsluice.table_formats.files import require_writable

@@ -18,9 +18,9 @@ from typing import Any, Protocol, Self
 
 from pgsluice.client.log_records import NewEvent
 from pgsluice.errors import ConfigurationError
-from pgsluice.spark.pipelines.delivery import Delivery, Refused, Row, Target
-from pgsluice.spark.pipelines.files import Record, find, read
-from pgsluice.spark.pipelines.rejects import Reject, Rejects
+from pgsluice.pipelines.delivery import Delivery, Refused, Row, Target
+from pgsluice.pipelines.files import Record, find, read
+from pgsluice.pipelines.rejects import Reject, Rejects
 from pgsluice.spark.running import Progress
 
 _log = logging.getLogger(__name__)

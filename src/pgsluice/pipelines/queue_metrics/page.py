@@ -9,6 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from pgsluice.pipelines.queue_metrics.figures import Attempts, Figures
+from pgsluice.pipelines.queue_metrics.gold import Gold
 from pgsluice.report import fill, write_whole
 from pgsluice.report.svg import (
     DATABASE_COLOUR,
@@ -18,8 +20,6 @@ from pgsluice.report.svg import (
     legend_above,
     plot,
 )
-from pgsluice.spark.analytics.figures import Attempts, Figures
-from pgsluice.spark.analytics.gold import Gold
 
 _DEAD_COLOUR = "#b91c1c"
 
@@ -37,7 +37,7 @@ def render(gold: Gold) -> str:
         f"{gold.measured_at:%Y-%m-%d %H:%M:%S} UTC, in windows of {_window_words(gold.windows)}."
     )
     return fill(
-        "pgsluice.spark.analytics",
+        "pgsluice.pipelines.queue_metrics",
         "report.html",
         summary=escape(summary),
         totals="".join(map(_total_row, gold.totals)),

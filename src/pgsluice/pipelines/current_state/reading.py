@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from pgsluice.spark.changes.envelope import Change, read_change
+from pgsluice.pipelines.current_state.envelope import Change, read_change
 
 # What read_change takes, as expressions of Spark's.
 EXPRESSIONS = (

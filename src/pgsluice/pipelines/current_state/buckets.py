@@ -24,7 +24,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction, RemoveAction
 
-from pgsluice.spark.changes.collapse import (
+from pgsluice.pipelines.current_state.collapse import (
     NEVER,
     Collapsed,
     Identity,
@@ -34,7 +34,8 @@ from pgsluice.spark.changes.collapse import (
     identity_for,
     later,
 )
-from pgsluice.spark.changes.current import (
+from pgsluice.pipelines.current_state.reading import changes_of
+from pgsluice.pipelines.current_state.table import (
     BUCKET,
     CHANGED_AT,
     DELETED,
@@ -42,7 +43,6 @@ from pgsluice.spark.changes.current import (
     CurrentTable,
     rows_of,
 )
-from pgsluice.spark.changes.reading import changes_of
 from pgsluice.spark.lake.disk import commit_durably
 from pgsluice.spark.lake.rewrites import rewriting
 from pgsluice.spark.lake.stats import Stats

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from pgsluice.client.log_records import NewEvent
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.pipelines.delivery import Delivery, Refused, Row, Target
+from pgsluice.pipelines.paths import session_for
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.lake.reading import read_table
-from pgsluice.spark.patience import patiently
-from pgsluice.spark.pipelines.delivery import Delivery, Refused, Row, Target
-from pgsluice.spark.pipelines.places import session_for
+from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import Progress
 from pgsluice.table_formats.delta import Use, open_delta
 

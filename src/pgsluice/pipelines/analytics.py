@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from pgsluice.client.calls import pgmq
 from pgsluice.errors import ConfigurationError, MissingExtraError, QueueNotFoundError
+from pgsluice.pipelines.paths import folder, session_for
 from pgsluice.spark.access import access_for, driver_connection, run
 from pgsluice.spark.extra import require_extra
-from pgsluice.spark.patience import patiently
-from pgsluice.spark.pipelines.places import folder, session_for
+from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import Progress
 from pgsluice.table_formats.files import require_writable
 
@@ -47,7 +47,7 @@ def analytics(
 
     Messages are those in the lake, in the live archives, among the dead letters and in the queues, each once. Payloads
     are not read. Three tables of the lake hold the figures, and are written anew: `queue_windows`, `queue_totals` and
-    `queue_attempts`; see `pgsluice.spark.analytics.figures` for their columns.
+    `queue_attempts`; see `pgsluice.pipelines.queue_metrics.figures` for their columns.
 
     Args:
         gold: The folder of the tables and of `report.html`; made when it is not there.
@@ -105,9 +105,9 @@ def _measure(
     dsn: str | None,
     spark: SparkSession | None,
 ) -> tuple[int, int]:
-    from pgsluice.spark.analytics.figures import summarise
-    from pgsluice.spark.analytics.gold import read_gold, write_gold
-    from pgsluice.spark.analytics.messages import lake_tables, read_messages
+    from pgsluice.pipelines.queue_metrics.figures import summarise
+    from pgsluice.pipelines.queue_metrics.gold import read_gold, write_gold
+    from pgsluice.pipelines.queue_metrics.messages import lake_tables, read_messages
     from pgsluice.spark.shared_snapshot import shared_snapshot
 
     queues = _queues(names, dsn)
@@ -126,7 +126,7 @@ def _measure(
             messages.unpersist()
     commits = write_gold(gold, summary, queues, since)
     if report:
-        from pgsluice.spark.analytics.page import write_report
+        from pgsluice.pipelines.queue_metrics.page import write_report
 
         write_report(gold / REPORT, read_gold(gold))
     return summary.messages, commits

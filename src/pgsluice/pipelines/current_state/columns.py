@@ -14,7 +14,7 @@ from decimal import Context, Decimal, InvalidOperation
 import pyarrow as pa
 
 from pgsluice.errors import SluiceError
-from pgsluice.spark.changes.envelope import Value
+from pgsluice.pipelines.current_state.envelope import Value
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 _LOCAL_TIMESTAMP = pa.timestamp("us")

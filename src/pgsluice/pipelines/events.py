@@ -16,12 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import LogStateError
-from pgsluice.spark.access import access_for
-from pgsluice.spark.extra import require_extra
-from pgsluice.spark.lake.address import IcebergAddress, parse
-from pgsluice.spark.offsets import Offset
-from pgsluice.spark.patience import patiently
-from pgsluice.spark.pipelines.places import (
+from pgsluice.pipelines.paths import (
     consumer_name,
     folder,
     note_consumer,
@@ -29,6 +24,11 @@ from pgsluice.spark.pipelines.places import (
     open_table,
     session_for,
 )
+from pgsluice.spark.access import access_for
+from pgsluice.spark.extra import require_extra
+from pgsluice.spark.lake.address import IcebergAddress, parse
+from pgsluice.spark.offsets import Offset
+from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import Progress, RunningStream
 from pgsluice.spark.shards import LogShard, decode, encode, open_shards
 

@@ -95,7 +95,7 @@ class Configuration:
 def function_of(kind: str) -> Callable[..., Any]:
     """The function that runs a kind."""
     function: Callable[..., Any] = getattr(
-        importlib.import_module(f"pgsluice.spark.pipelines.{kind}"), kind
+        importlib.import_module(f"pgsluice.pipelines.{kind}"), kind
     )
     return function
 
