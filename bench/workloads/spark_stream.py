@@ -144,7 +144,7 @@ def fill(place: Place, events: int) -> None:
 
 def make_table(folder: Path, schema: Any) -> None:
     """Make the Delta table, as the pipelines do."""
-    from pgsluice.spark.lake.tables import table_at
+    from pgsluice.spark.lake_tables import table_at
 
     table_at(str(folder / "lake"), schema).create()
 

@@ -27,10 +27,9 @@ from pyspark.sql.types import StructType
 from pgsluice.client.calls import spark_exports
 from pgsluice.pipelines import archive
 from pgsluice.pipelines.archive import ArchiveCopy, ArchiveProgress, Source
+from pgsluice.spark import lake_sink
 from pgsluice.spark.access import Access
-from pgsluice.spark.lake import delta
-from pgsluice.spark.lake.delta import DeltaSink
-from pgsluice.spark.lake.sink import LakeBatchWriter
+from pgsluice.spark.lake_sink import DeltaSink, LakeBatchWriter
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from spark.plain_copy import PlainCopy
@@ -86,7 +85,7 @@ class HeldCopy(PlainCopy):
 
 
 def main() -> None:
-    delta.DeltaSink = HeldSink  # type: ignore[misc]
+    lake_sink.DeltaSink = HeldSink  # type: ignore[misc]
     archive._VERIFY_ROWS = archive._DROP_ROWS = 10
     if KIND == "spark":
         from pgsluice.spark.session import spark_session

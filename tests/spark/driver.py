@@ -16,10 +16,8 @@ from pathlib import Path
 from pyspark.sql.types import StructType
 
 from pgsluice.pipelines.events import EventStream, events
-from pgsluice.spark.lake import delta, iceberg
-from pgsluice.spark.lake.delta import DeltaSink
-from pgsluice.spark.lake.iceberg import IcebergSink
-from pgsluice.spark.lake.sink import LakeStreamWriter
+from pgsluice.spark import lake_sink
+from pgsluice.spark.lake_sink import DeltaSink, IcebergSink, LakeStreamWriter
 from pgsluice.spark.session import spark_session
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -54,8 +52,8 @@ class HeldIcebergSink(IcebergSink):
 
 
 def main() -> None:
-    delta.DeltaSink = HeldSink  # type: ignore[misc]
-    iceberg.IcebergSink = HeldIcebergSink  # type: ignore[misc]
+    lake_sink.DeltaSink = HeldSink  # type: ignore[misc]
+    lake_sink.IcebergSink = HeldIcebergSink  # type: ignore[misc]
     # See FAST_JVM in conftest.py.
     conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     stream = events(

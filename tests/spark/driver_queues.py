@@ -17,8 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from pgsluice.spark import retry, running
-from pgsluice.spark.lake.delta import DeltaSink
-from pgsluice.spark.lake.sink import LakeStreamWriter
+from pgsluice.spark.lake_sink import DeltaSink, LakeStreamWriter
 from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import RunningStream
 from pgsluice.spark.session import spark_session

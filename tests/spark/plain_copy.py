@@ -8,11 +8,11 @@ from deltalake import DeltaTable
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.client.calls import spark_exports
+from pgsluice.lake.archived import IdRange, read_again
 from pgsluice.pipelines.archive import ArchiveCopy
 from pgsluice.spark.arrow_io import read_batches
 from pgsluice.spark.batch import ARCHIVE_SCHEMA
-from pgsluice.spark.lake.archived import IdRange, read_again
-from pgsluice.spark.lake.tables import table_at
+from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.schemas import arrow_schema
 
 EVERYTHING = IdRange(-(2**63), 2**63 - 1)

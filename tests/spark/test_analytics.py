@@ -17,8 +17,8 @@ from deltalake import write_deltalake
 from conftest import Database
 from pgsluice.cli.pipeline import pipeline
 from pgsluice.errors import ConfigurationError, QueueNotFoundError
+from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.analytics import analytics
-from pgsluice.table_formats.delta import open_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

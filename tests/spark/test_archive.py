@@ -18,12 +18,12 @@ from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import ConfigurationError, ExportError, PrivilegeError, SluiceError
+from pgsluice.lake.archived import ranges_of
 from pgsluice.pipelines.archive import ArchiveCopy, ArchiveProgress, Source, archive
 from pgsluice.spark.access import Access
 from pgsluice.spark.batch import ARCHIVE_SCHEMA
 from pgsluice.spark.java import find_java
-from pgsluice.spark.lake.archived import ranges_of
-from pgsluice.spark.lake.tables import table_at
+from pgsluice.spark.lake_tables import table_at
 from spark.held import held, run
 from spark.lake_reading import lake_column, lake_table
 from spark.plain_copy import PlainCopy

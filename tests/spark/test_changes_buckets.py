@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.current_state.buckets import apply_cells, bucket_of, summary_of, to_cells
 from pgsluice.pipelines.current_state.envelope import Change
 from pgsluice.pipelines.current_state.table import CurrentTable
-from pgsluice.table_formats.delta import open_dataset
 from spark.changing import KINDS, NAME, Source, cut, event_of, live, played, steps
 
 

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgsluice.errors import SluiceError
+from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.current_state.buckets import combine
 from pgsluice.pipelines.current_state.collapse import NEVER, Collapsed, collapse, later
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.merge import merge
 from pgsluice.pipelines.current_state.table import CurrentTable, rows_of
-from pgsluice.table_formats.delta import open_dataset
 from spark.changing import KINDS, NAME, Source, cut, live, played, steps
 
 

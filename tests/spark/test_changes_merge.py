@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from pgsluice.errors import SluiceError
+from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.current_state.collapse import collapse
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.merge import forget_deleted, merge
 from pgsluice.pipelines.current_state.table import CurrentTable, names_in, table_folder
-from pgsluice.table_formats.delta import open_dataset
 from spark.changing import KINDS, NAME, live
 
 

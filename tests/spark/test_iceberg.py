@@ -19,15 +19,18 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.lake.address import IcebergAddress, parse
+from pgsluice.lake.iceberg import jobs as iceberg_jobs
+from pgsluice.lake.iceberg import table as iceberg_table
+from pgsluice.lake.iceberg.catalog import load_table, opened_catalog
+from pgsluice.lake.iceberg.table import IcebergLakeTable
+from pgsluice.lake.jobs import compact, show, vacuum
+from pgsluice.lake.table import LakeTable
 from pgsluice.pipelines.events import events
 from pgsluice.pipelines.replay import replay
-from pgsluice.spark.lake import iceberg
-from pgsluice.spark.lake.address import IcebergAddress, parse
-from pgsluice.spark.lake.iceberg import IcebergLakeTable, IcebergSink
-from pgsluice.spark.lake.iceberg_catalog import load_table, opened_catalog
-from pgsluice.spark.lake.jobs import compact, show, vacuum
-from pgsluice.spark.lake.table import LakeTable
-from pgsluice.spark.lake.tables import table_at
+from pgsluice.spark.lake_reading import read_iceberg
+from pgsluice.spark.lake_sink import IcebergSink
+from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.schemas import struct
 from pgsluice.spark.stream import LOG_SCHEMA
 from pgsluice.verify.lake import open_lake
@@ -170,7 +173,7 @@ def test_left_alone_pyiceberg_would_add_its_rows_twice(
     warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("_NO_RETRIES", "_PROPERTIES"):
-        monkeypatch.setattr(iceberg, name, {})
+        monkeypatch.setattr(iceberg_table, name, {})
     add(0, version=6)
 
     assert committing_late(monkeypatch)()
@@ -329,8 +332,6 @@ def age_snapshots(warehouse: Path) -> None:
 def test_a_commit_that_comes_while_a_table_is_compacted_stays(
     warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from pgsluice.spark.lake import iceberg_jobs
-
     for version in range(3):
         add(version, version=version)
     rewrite = iceberg_jobs._rewritten
@@ -410,7 +411,7 @@ def test_a_log_streams_into_it_and_is_read_back_without_a_jar(
         insert(log, data)
         events(LOG, PLACE, tmp_path / "notes", dsn=database_18.url, once=True, spark=spark)
 
-    back = table_at(PLACE, LOG_SCHEMA).read(spark)
+    back = read_iceberg(spark, parse(PLACE))
     assert back.schema == LOG_SCHEMA
     assert sorted(row.ev_data for row in back.collect()) == ["first", "second"]
     assert len(show(PLACE).history) == 2
@@ -494,7 +495,7 @@ def test_compaction_refuses_columns_that_its_files_do_not_show(
 @only_sqlite
 def test_verify_refuses_a_table_of_a_later_format(warehouse: Path, monkeypatch: pytest.MonkeyPatch):
     add(1, version=0)
-    monkeypatch.setattr("pgsluice.table_formats.iceberg._FORMAT_VERSION_MAX", 1)
+    monkeypatch.setattr("pgsluice.lake.iceberg.features._FORMAT_VERSION_MAX", 1)
 
     for use in (open_lake, compact, lambda _: add(2, version=1)):
         with pytest.raises(ConfigurationError, match="uses format version 2"):

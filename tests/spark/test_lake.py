@@ -21,13 +21,13 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.lake.disk import commit_durably
-from pgsluice.spark.lake.sink import FilesWritten, LakeBatchWriter, LakeStreamWriter
-from pgsluice.spark.lake.table import LakeTable
-from pgsluice.spark.lake.tables import table_at
+from pgsluice.lake.delta.commits import commit_durably
+from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.table import LakeTable
+from pgsluice.spark.lake_sink import FilesWritten, LakeBatchWriter, LakeStreamWriter
+from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.schemas import struct
-from pgsluice.table_formats.delta import open_dataset
 from spark.lake_reading import lake_column, lake_table
 
 SCHEMA = struct(id="long", at="timestamp", text="string")
@@ -300,7 +300,7 @@ def test_interpreter_exits_cleanly_after_reading_a_dataset(lake: Path):
     for version in range(3):
         add(lake, *range(20), version=version)
     read = (
-        "from pgsluice.table_formats.delta import open_dataset\n"
+        "from pgsluice.lake.delta.opening import open_dataset\n"
         f"print(open_dataset({str(lake)!r}).to_table().num_rows)"
     )
 

@@ -11,12 +11,12 @@ import pytest
 from deltalake import DeltaTable
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.lake.jobs import compact, show, vacuum
-from pgsluice.spark.lake.merge import _merge_on_driver
-from pgsluice.spark.lake.reading import read_table
-from pgsluice.spark.lake.tables import table_at
+from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.jobs import compact, show, vacuum
+from pgsluice.spark.lake_reading import read_table
+from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.schemas import struct
-from pgsluice.table_formats.delta import open_dataset
+from pgsluice.spark.upsert import _merge_on_driver
 from pgsluice.verify.lake import open_lake
 from spark.delta_by_hand import column, column_mapped, write_delta
 

@@ -21,11 +21,12 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
 from pgsluice.cli.lake import lake as command
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.lake import delta_jobs, taking
-from pgsluice.spark.lake.jobs import compact, show, vacuum
-from pgsluice.spark.lake.reading import files_of
-from pgsluice.spark.lake.rewrites import rewriting
-from pgsluice.table_formats.delta import Use, open_dataset
+from pgsluice.lake import reservation
+from pgsluice.lake.delta import jobs as delta_jobs
+from pgsluice.lake.delta.commits import rewriting
+from pgsluice.lake.delta.files import files_of
+from pgsluice.lake.delta.opening import Use, open_dataset
+from pgsluice.lake.jobs import compact, show, vacuum
 from spark.lake_reading import lake_column
 from spark.test_lake import SCHEMA, add, batches, table
 
@@ -207,23 +208,23 @@ def test_a_commit_in_flight_keeps_its_files_however_old_they_are(
     one = table(lake)
     written = one.write(batches([9]), part=0)
     age(lake / written[0].path)
-    asked = taking.old_files
-    move = taking._move
+    asked = reservation.old_files
+    move = reservation._move
 
     def commit_first(source: Path, target: Path) -> None:
         """The worst moment: vacuum has found the file old, and moves it right after the commit."""
-        if source.name == written[0].path and taking.ASIDE in target.parts:
-            monkeypatch.setattr(taking, "_move", move)
+        if source.name == written[0].path and reservation.ASIDE in target.parts:
+            monkeypatch.setattr(reservation, "_move", move)
             assert one.commit(written, app_id="app", version=0)
         move(source, target)
 
-    monkeypatch.setattr(taking, "_move", commit_first)
+    monkeypatch.setattr(reservation, "_move", commit_first)
 
     assert vacuum(lake, retention_hours=1).files == []
 
     assert asked(lake, [written[0].path], age_s=HOURS) == []
     assert lake_column(lake, "id") == [*range(8), 9]
-    assert not (lake / taking.ASIDE).exists()
+    assert not (lake / reservation.ASIDE).exists()
 
 
 def test_a_commit_that_comes_too_late_is_refused_and_names_nothing(lake: Path):
@@ -244,7 +245,7 @@ def test_a_vacuum_that_was_killed_is_finished_by_the_next(lake: Path):
     fill(lake)
     named = next(iter(in_table(lake)))
     orphan = table(lake).write(batches([9]), part=0)[0].path
-    aside = lake / taking.ASIDE
+    aside = lake / reservation.ASIDE
     aside.mkdir()
     for name in (named, orphan):
         (lake / name).rename(aside / name)

@@ -9,9 +9,9 @@ import pytest
 from deltalake import DeltaTable
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.spark.lake import merge as lake_merge
-from pgsluice.spark.lake.merge import has_merge, merge_statement, upsert
-from pgsluice.table_formats.delta import open_dataset
+from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.spark import upsert as upserting
+from pgsluice.spark.upsert import has_merge, merge_statement, upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,14 +44,14 @@ def test_rows_take_the_place_of_those_with_their_key(
         apply(2, (None, 1, 1))
 
     # Somebody removes a row between our look at the table and our commit.
-    commit = lake_merge.commit_durably
+    commit = upserting.commit_durably
 
     def delete_and_commit(table: DeltaTable, folder: Path) -> object:
-        monkeypatch.setattr(lake_merge, "commit_durably", commit)
+        monkeypatch.setattr(upserting, "commit_durably", commit)
         DeltaTable(str(lake)).delete("item = 'pear'")
         return commit(table, folder)
 
-    monkeypatch.setattr(lake_merge, "commit_durably", delete_and_commit)
+    monkeypatch.setattr(upserting, "commit_durably", delete_and_commit)
     assert apply(2, ("fig", 6, 6))
     assert rows(lake) == [("apple", 2, 3), ("fig", 6, 6)]
 

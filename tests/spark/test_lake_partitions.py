@@ -14,13 +14,14 @@ import pytest
 from deltalake import DeltaTable
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.lake import files as lake_files
-from pgsluice.spark.lake.delta import DeltaSink
-from pgsluice.spark.lake.jobs import compact
-from pgsluice.spark.lake.reading import files_of, read_table
-from pgsluice.spark.lake.tables import table_at
+from pgsluice.lake import files as lake_files
+from pgsluice.lake.delta.files import files_of
+from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.jobs import compact
+from pgsluice.spark.lake_reading import read_table
+from pgsluice.spark.lake_sink import DeltaSink
+from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.schemas import struct
-from pgsluice.table_formats.delta import open_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

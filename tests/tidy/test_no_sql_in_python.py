@@ -34,7 +34,7 @@ ALLOWED = {
         "schema/texts.py",
         "do $grant$ begin",
     ): "the installer's guard around each grant of the SQL files",
-    ("spark/lake/merge.py", "merge into delta."): "a statement of Spark's, for Delta's own jar",
+    ("spark/upsert.py", "merge into delta."): "a statement of Spark's, for Delta's own jar",
 }
 
 

@@ -19,13 +19,13 @@ from pgsluice.errors import (
     MissingJavaError,
     ServerError,
 )
+from pgsluice.lake import address
 from pgsluice.pipelines import paths
 from pgsluice.settings import Settings
 from pgsluice.spark.access import Access, access_for, private_file, scrub
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.failure import told_by
 from pgsluice.spark.java import find_java
-from pgsluice.spark.lake import address
 from pgsluice.spark.offsets import Offset, Start, moment, starting
 from pgsluice.spark.shards import shard_accesses
 from pgsluice.spark.snapshots import Snapshot

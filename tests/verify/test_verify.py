@@ -23,7 +23,7 @@ from pgsluice.errors import (
     LogNotFoundError,
     QueueNotFoundError,
 )
-from pgsluice.table_formats.delta import open_dataset
+from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.verify import Report, verify_archive, verify_current, verify_events
 from verify.conftest import ACCOUNTS, ARCHIVE, EVENTS, archive_rows, event_rows, lake_of
 

@@ -11,11 +11,11 @@ import click
 
 from pgsluice.cli.options import json_option
 from pgsluice.cli.queue_shared import show
-from pgsluice.spark.lake.job_results import TARGET_MB_DEFAULT, TableState
-from pgsluice.spark.lake.jobs import HISTORY_DEFAULT, RETENTION_HOURS_DEFAULT
-from pgsluice.spark.lake.jobs import compact as run_compact
-from pgsluice.spark.lake.jobs import show as table_state
-from pgsluice.spark.lake.jobs import vacuum as run_vacuum
+from pgsluice.lake.job_results import TARGET_MB_DEFAULT, TableState
+from pgsluice.lake.jobs import HISTORY_DEFAULT, RETENTION_HOURS_DEFAULT
+from pgsluice.lake.jobs import compact as run_compact
+from pgsluice.lake.jobs import show as table_state
+from pgsluice.lake.jobs import vacuum as run_vacuum
 
 _lake = click.argument("lake", metavar="LAKE")
 

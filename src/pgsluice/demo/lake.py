@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from pgsluice.table_formats.delta import open_dataset
+from pgsluice.lake.delta.opening import open_dataset
 
 if TYPE_CHECKING:
     import pyarrow as pa

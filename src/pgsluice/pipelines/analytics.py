@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from pgsluice.client.calls import pgmq
 from pgsluice.errors import ConfigurationError, MissingExtraError, QueueNotFoundError
+from pgsluice.lake.file_errors import require_writable
 from pgsluice.pipelines.paths import folder, session_for
 from pgsluice.spark.access import access_for, driver_connection, run
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import Progress
-from pgsluice.table_formats.files import require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

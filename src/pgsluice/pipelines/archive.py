@@ -27,14 +27,14 @@ from pgsluice.client.calls import Call, spark_exports
 from pgsluice.client.calls import spark as calls
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.lake.delta.files import paths_of, row_count
+from pgsluice.lake.delta.opening import Use, open_delta
+from pgsluice.lake.file_errors import require_writable
 from pgsluice.pipelines.paths import folder, session_for
 from pgsluice.spark.access import Access, access_for, driver_connection, run
 from pgsluice.spark.extra import require_extra
-from pgsluice.spark.lake.reading import paths_of, row_count
 from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import Progress
-from pgsluice.table_formats.delta import Use, open_delta
-from pgsluice.table_formats.files import require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -189,7 +189,7 @@ class ArchiveCopy:
     def register(self, database: Connection) -> None:
         """Make the table when it is not there, and have the archive keep for it what it does not hold."""
         from pgsluice.spark.batch import ARCHIVE_SCHEMA, QUEUE_SCHEMA
-        from pgsluice.spark.lake.tables import table_at
+        from pgsluice.spark.lake_tables import table_at
 
         source = self.source
         # An unknown queue is named before anything is made.
@@ -217,7 +217,7 @@ class ArchiveCopy:
         Both are looked at in one state of the lake, and the commit has the number that follows it: of two that copy
         at once, whoever comes second adds nothing.
         """
-        from pgsluice.spark.lake.archived import files_with, ranges_of
+        from pgsluice.lake.archived import files_with, ranges_of
 
         source = self.source
         snapshot = self._ask(reader, calls.export_snapshot())
@@ -251,7 +251,7 @@ class ArchiveCopy:
 
     def verify(self, database: Connection, backlog: Sequence[Backlog]) -> None:
         """Read the table again and let PostgreSQL compare what was found there with its own rows."""
-        from pgsluice.spark.lake.archived import files_with, force_to_disk, ranges_of, read_again
+        from pgsluice.lake.archived import files_with, force_to_disk, ranges_of, read_again
 
         table = open_delta(self.place, Use.READ)
         ranges = ranges_of(backlog)

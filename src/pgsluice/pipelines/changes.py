@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.lake.file_errors import require_writable
 from pgsluice.pipelines.events import EventStream, known_shards, read_log, triggered
 from pgsluice.pipelines.paths import (
     consumer_name,
@@ -29,7 +30,6 @@ from pgsluice.spark.extra import require_extra
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import Progress
-from pgsluice.table_formats.files import require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

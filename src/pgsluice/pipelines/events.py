@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import LogStateError
+from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.pipelines.paths import (
     consumer_name,
     folder,
@@ -26,7 +27,6 @@ from pgsluice.pipelines.paths import (
 )
 from pgsluice.spark.access import access_for
 from pgsluice.spark.extra import require_extra
-from pgsluice.spark.lake.address import IcebergAddress, parse
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import Progress, RunningStream

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.spark.lake.address import IcebergAddress
-from pgsluice.spark.lake.disk import sync_file, sync_folder
+from pgsluice.lake.address import IcebergAddress
+from pgsluice.lake.disk import sync_file, sync_folder
+from pgsluice.lake.file_errors import require_writable
 from pgsluice.spark.session import QUICK, register, spark_session
-from pgsluice.table_formats.files import require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from pgsluice.spark.lake.table import LakeTable
+    from pgsluice.lake.table import LakeTable
 
 _log = logging.getLogger(__name__)
 _CONSUMER = "consumer"
@@ -87,7 +87,7 @@ def open_table(lake: Path | IcebergAddress, checkpoint: Path, schema: StructType
     Raises:
         ConfigurationError: It and the checkpoint do not belong together, or it has other columns.
     """
-    from pgsluice.spark.lake.tables import table_at
+    from pgsluice.spark.lake_tables import table_at
 
     if isinstance(lake, Path):
         require_writable(lake, "lake")

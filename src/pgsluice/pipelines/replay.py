@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from pgsluice.client.log_records import NewEvent
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.lake.address import IcebergAddress, parse
+from pgsluice.lake.delta.opening import Use, open_delta
 from pgsluice.pipelines.delivery import Delivery, Refused, Row, Target
 from pgsluice.pipelines.paths import session_for
 from pgsluice.spark.extra import require_extra
-from pgsluice.spark.lake.address import IcebergAddress, parse
-from pgsluice.spark.lake.reading import read_table
+from pgsluice.spark.lake_reading import read_table
 from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import Progress
-from pgsluice.table_formats.delta import Use, open_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -270,7 +270,7 @@ def _called(place: Path | IcebergAddress) -> str:
 
 def _newest_version(place: Path | IcebergAddress) -> int | None:
     if isinstance(place, IcebergAddress):
-        from pgsluice.spark.lake.iceberg import newest_snapshot
+        from pgsluice.lake.iceberg.table import newest_snapshot
 
         return newest_snapshot(place)
     return int(open_delta(place, Use.READ).version())
@@ -278,7 +278,7 @@ def _newest_version(place: Path | IcebergAddress) -> int | None:
 
 def _read(session: SparkSession, place: Path | IcebergAddress, version: int | None) -> DataFrame:
     if isinstance(place, IcebergAddress):
-        from pgsluice.spark.lake.iceberg import read_iceberg
+        from pgsluice.spark.lake_reading import read_iceberg
 
         return read_iceberg(session, place, snapshot_id=version)
     return read_table(session, place, version=version)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pgsluice.lake.file_errors import plain_errors
 from pgsluice.pipelines.config import Pipeline, function_of
 from pgsluice.pipelines.runner import Stream, Task, Tell
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.failure import told_by
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import QUICK, spark_session
-from pgsluice.table_formats.files import plain_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -81,8 +81,7 @@ def register(spark: SparkSession) -> None:
     be installed for the workers' Python too: what is registered is its name.
     """
     require_extra()
-    from pgsluice.spark.lake.delta import DeltaSink
-    from pgsluice.spark.lake.iceberg import IcebergSink
+    from pgsluice.spark.lake_sink import DeltaSink, IcebergSink
     from pgsluice.spark.source import PgsluiceSource
 
     for source in (PgsluiceSource, DeltaSink, IcebergSink):

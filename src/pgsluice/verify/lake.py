@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgsluice.errors import ConfigurationError, MissingExtraError
-from pgsluice.table_formats.delta import Use, dataset_of, open_delta
-from pgsluice.table_formats.files import plain_errors
-from pgsluice.table_formats.iceberg import require_iceberg
+from pgsluice.errors import ConfigurationError
+from pgsluice.extras import require_packages
+from pgsluice.lake.delta.opening import Use, dataset_of, open_delta
+from pgsluice.lake.file_errors import plain_errors
+from pgsluice.lake.iceberg.features import require_iceberg
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,13 +114,13 @@ class _Iceberg:
 
 
 def _open_delta(folder: Path) -> _Delta:
-    _require("verify", "pyarrow", "deltalake")
+    require_packages("reading the lake needs", ("pyarrow", "deltalake"), "verify")
     table = open_delta(folder, Use.READ)
     return _Delta(str(folder), table.version(), dataset_of(table, folder))
 
 
 def _open_iceberg(place: str) -> _Iceberg:
-    _require("iceberg", "pyarrow", "pyiceberg", "sqlalchemy")
+    require_packages("reading the lake needs", ("pyarrow", "pyiceberg", "sqlalchemy"), "iceberg")
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
     from pyiceberg.utils.config import Config
@@ -151,12 +151,3 @@ def _open_iceberg(place: str) -> _Iceberg:
     require_iceberg(table, place)
     snapshot = table.current_snapshot()
     return _Iceberg(place, -1 if snapshot is None else snapshot.snapshot_id, table)
-
-
-def _require(extra: str, *names: str) -> None:
-    missing = [name for name in names if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            f"reading the lake needs the Python package{'s' * (len(missing) > 1)} {', '.join(missing)}; "
-            f"`pip install 'pgsluice[{extra}]'`"
-        )

@@ -24,6 +24,8 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction, RemoveAction
 
+from pgsluice.lake.delta.commits import commit_durably, rewriting
+from pgsluice.lake.stats import Stats
 from pgsluice.pipelines.current_state.collapse import (
     NEVER,
     Collapsed,
@@ -43,9 +45,6 @@ from pgsluice.pipelines.current_state.table import (
     CurrentTable,
     rows_of,
 )
-from pgsluice.spark.lake.disk import commit_durably
-from pgsluice.spark.lake.rewrites import rewriting
-from pgsluice.spark.lake.stats import Stats
 
 if TYPE_CHECKING:
     from pyspark import RDD

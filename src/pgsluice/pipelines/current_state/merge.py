@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 from deltalake.exceptions import CommitFailedError
 
+from pgsluice.lake.delta.commits import commit_durably
 from pgsluice.pipelines.current_state.collapse import Collapsed, Last
 from pgsluice.pipelines.current_state.table import DELETED, ROW, SEQ, CurrentTable, rows_of
-from pgsluice.spark.lake.disk import commit_durably
 
 _TRIES = 5  # somebody compacts the table meanwhile
 

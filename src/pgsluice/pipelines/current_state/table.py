@@ -21,11 +21,11 @@ from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError
 
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.lake.delta.commits import is_committed
+from pgsluice.lake.delta.files import paths_of
+from pgsluice.lake.delta.opening import Use, is_delta, open_delta, require_delta
 from pgsluice.pipelines.current_state.collapse import NEVER, Last, another_key, row_hash
 from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of
-from pgsluice.spark.lake.delta import is_committed
-from pgsluice.spark.lake.reading import paths_of
-from pgsluice.table_formats.delta import Use, is_delta, open_delta, require_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -272,7 +272,7 @@ def live(spark: SparkSession, lake: str | Path, name: str) -> DataFrame:
     Raises:
         ConfigurationError: There is no such table in the lake.
     """
-    from pgsluice.spark.lake.reading import read_table
+    from pgsluice.spark.lake_reading import read_table
 
     rows = read_table(spark, table_folder(Path(lake) / "current", name))
     own = [column for column in rows.columns if column in (*_OWN, ROW, BUCKET)]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.lake.delta.opening import Use, is_delta, open_dataset, open_delta
 from pgsluice.pipelines.queue_metrics.figures import Attempts, Figures, Summary
-from pgsluice.table_formats.delta import Use, is_delta, open_dataset, open_delta
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.spark.lake.reading import read_table
+from pgsluice.lake.delta.opening import is_delta
+from pgsluice.spark.lake_reading import read_table
 from pgsluice.spark.shared_snapshot import SharedSnapshot
-from pgsluice.table_formats.delta import is_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

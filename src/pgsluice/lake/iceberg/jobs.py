@@ -10,27 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.lake.address import IcebergAddress
-from pgsluice.spark.lake.compaction import bins, rows_of
-from pgsluice.spark.lake.files import LakeFile, write_files
-from pgsluice.spark.lake.iceberg_catalog import (
+from pgsluice.lake.address import IcebergAddress
+from pgsluice.lake.compaction import bins, rows_of
+from pgsluice.lake.files import LakeFile, write_files
+from pgsluice.lake.iceberg.catalog import (
+    columns_of,
     load_table,
     local_folder,
     opened_catalog,
     partition_columns,
     plain_files,
-    spark_schema,
     sync_newest,
 )
-from pgsluice.spark.lake.job_results import (
+from pgsluice.lake.job_results import (
     TARGET_MB_DEFAULT,
     Commit,
     Compaction,
     TableState,
     Vacuum,
 )
-from pgsluice.spark.lake.taking import claim, old_files, take_away
-from pgsluice.spark.schemas import arrow_schema
+from pgsluice.lake.reservation import claim, old_files, take_away
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -154,7 +153,7 @@ def _committed(catalog: Catalog, address: IcebergAddress, change: Callable[[Tabl
 def _rewritten(
     table: Table, address: IcebergAddress, data: Path, small: list[DataFile]
 ) -> tuple[LakeFile, ...]:
-    schema = arrow_schema(spark_schema(table))
+    schema = columns_of(table)
     return write_files(
         data,
         schema,

@@ -1,6 +1,6 @@
-"""Spark's format `pgsluice-delta`: rows into a Delta table, each micro-batch once, without any jar.
+"""Rows into a Delta table, each micro-batch once.
 
-Executors write Parquet files beside the table. Then the driver makes one commit that names the files and
+Tasks write Parquet files beside the table. Then the driver makes one commit that names the files and
 carries, in Delta's own `txn` action, the query's id and the micro-batch's number. Three things follow:
 
   - nobody sees a file before the commit, and everybody after it: any reader of Delta, not only Spark;
@@ -16,78 +16,53 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, CommitProperties, Transaction
-from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.lake.address import IcebergAddress, parse
-from pgsluice.spark.lake.disk import sync_delta_log
-from pgsluice.spark.lake.files import LakeFile, check_partition_columns
-from pgsluice.spark.lake.reading import read_table, row_count
-from pgsluice.spark.lake.sink import LakeBatchWriter, LakeStreamWriter, names_of, refuse_overwrite
-from pgsluice.spark.lake.table import LakeTable
-from pgsluice.spark.lake.taking import claim
-from pgsluice.spark.schemas import arrow_schema, nullable
-from pgsluice.table_formats.delta import Use, is_delta, open_delta
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-
-class DeltaSink(DataSource):  # type: ignore[misc]
-    """The format `pgsluice-delta`.
-
-    Options: `path`, the table's folder, made when it is not there; `partitionBy`, names of columns separated by
-    commas, for a table that is made: one that is there keeps its own. For a write that is no stream also
-    `txnAppId` and `txnVersion`: a write whose version is not above the last one of that name adds nothing.
-    """
-
-    @classmethod
-    def name(cls) -> str:
-        return "pgsluice-delta"
-
-    def writer(self, schema: StructType, overwrite: bool) -> LakeBatchWriter:
-        return LakeBatchWriter(self._table(schema, overwrite), self.options)
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
-        return LakeStreamWriter(self._table(schema, overwrite))
-
-    def _table(self, schema: StructType, overwrite: bool) -> DeltaLakeTable:
-        refuse_overwrite(self.name(), overwrite)
-        partition_by = names_of(self.options.get("partitionBy"))
-        path = self.options.get("path")
-        place = parse(path) if path else None
-        if isinstance(place, IcebergAddress):
-            raise ConfigurationError(
-                f"{place} is an Iceberg table; use the format pgsluice-iceberg"
-            )
-        return DeltaLakeTable.in_folder(place, schema, partition_by=partition_by)
+from pgsluice.lake.delta.commits import is_committed, sync_delta_log
+from pgsluice.lake.delta.files import row_count
+from pgsluice.lake.delta.opening import Use, is_delta, open_delta
+from pgsluice.lake.files import LakeFile, check_partition_columns
+from pgsluice.lake.reservation import claim
+from pgsluice.lake.table import LakeTable
 
 
 @dataclass(frozen=True)
 class DeltaLakeTable(LakeTable):
-    """A Delta table in a folder."""
+    """A Delta table in a folder.
+
+    Attributes:
+        schema_json: Its columns as Delta, and Spark, write a schema.
+    """
+
+    schema_json: str = field(kw_only=True)
 
     format_name: ClassVar[str] = "pgsluice-delta"
 
     @classmethod
     def in_folder(
-        cls, path: Path | None, schema: StructType, *, partition_by: Sequence[str] = ()
+        cls, path: Path, schema: pa.Schema, schema_json: str, *, partition_by: Sequence[str] = ()
     ) -> DeltaLakeTable:
-        """The table in a folder, as `table_at` says it."""
-        if path is None:
-            raise ConfigurationError(
-                "the format pgsluice-delta needs the table's folder: start(path) or save(path)"
-            )
-        check_partition_columns(arrow_schema(schema), partition_by)
-        wanted = cls(str(path), nullable(schema).json(), tuple(partition_by))
+        """Return the table in a folder; nothing is created or changed.
+
+        Args:
+            path: The folder; it may not exist yet.
+            schema: The columns of what will be written; each may be null.
+            schema_json: The same as Delta writes a schema: Arrow has no place for a column's metadata.
+            partition_by: For a table that does not exist yet; one that exists has its own.
+
+        Raises:
+            ConfigurationError: The table cannot be partitioned so.
+        """
+        check_partition_columns(schema, partition_by)
+        wanted = cls(str(path), schema, tuple(partition_by), schema_json=schema_json)
         if not partition_by and (there := wanted.open()) is not None:
             return replace(wanted, partition_by=_partition_columns(there))
         return wanted
@@ -159,19 +134,9 @@ class DeltaLakeTable(LakeTable):
         table = self.open()
         return None if table is None else table.transaction_version(app_id)
 
-    def read(self, spark: SparkSession) -> DataFrame:
-        return read_table(spark, self.path)
-
     def row_count(self) -> int:
         table = self.open()
         return 0 if table is None else row_count(table)
-
-
-def is_committed(table: DeltaTable, app_id: str, version: int) -> bool:
-    """Whether this version of an app, or a later one, is in the table."""
-    last = table.transaction_version(app_id)
-    # Not `last or -1`: the first micro-batch has the number 0.
-    return last is not None and last >= version
 
 
 def _partition_columns(table: DeltaTable) -> tuple[str, ...]:

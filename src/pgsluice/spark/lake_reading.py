@@ -1,18 +1,20 @@
-"""A table of the lake as Spark reads it, without any jar."""
+"""Tables of the lake as Spark reads them, without any jar."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgsluice.table_formats.delta import Use, folder_of, local_path, open_delta
+from pgsluice.errors import ConfigurationError
+from pgsluice.lake.address import IcebergAddress
+from pgsluice.lake.delta.files import TableFile, files_of
+from pgsluice.lake.delta.opening import Use, open_delta
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -20,23 +22,8 @@ _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _FILE_NAME = "__file_name"
 
 
-@dataclass(frozen=True, slots=True)
-class TableFile:
-    """A file that belongs to a table.
-
-    Attributes:
-        path: Relative to the table's folder, as on the disk.
-        size_bytes: Its size.
-        partition: The value of each partition column as text; None for null.
-    """
-
-    path: str
-    size_bytes: int
-    partition: Mapping[str, str | None]
-
-
 def read_table(spark: SparkSession, lake: str | Path, *, version: int | None = None) -> DataFrame:
-    """Read a table of the lake as one of its versions has it.
+    """Read a Delta table as one of its versions has it.
 
     Args:
         spark: A session.
@@ -47,14 +34,44 @@ def read_table(spark: SparkSession, lake: str | Path, *, version: int | None = N
         ConfigurationError: There is no such table, or it uses what cannot be read as plain files.
     """
     table = open_delta(lake, Use.READ, version=version)
-    return read_files(spark, Path(lake).absolute(), schema_of(table), files_of(table))
+    return read_files(spark, Path(lake).absolute(), _delta_schema(table), files_of(table))
 
 
-def schema_of(table: DeltaTable) -> StructType:
-    """Its columns as Spark has them."""
-    from pyspark.sql.types import StructType
+def read_iceberg(
+    spark: SparkSession, address: IcebergAddress, *, snapshot_id: int | None = None
+) -> DataFrame:
+    """Read an Iceberg table as a snapshot has it, without any jar.
 
-    return StructType.fromJson(json.loads(table.schema().to_json()))
+    Args:
+        spark: A session.
+        address: Where the table is.
+        snapshot_id: The newest when None.
+
+    Raises:
+        ConfigurationError: There is no such table, or no such snapshot any more; or rows were deleted or columns
+            renamed in a way that its files alone do not show.
+    """
+    # Not above: the command line imports this module where pyarrow may not be installed.
+    from pgsluice.lake.iceberg.catalog import (
+        load_table,
+        local_folder,
+        opened_catalog,
+        plain_files,
+    )
+
+    with opened_catalog(address.catalog) as catalog:
+        table = load_table(catalog, address)
+        if table is None:
+            raise ConfigurationError(
+                f"there is no lake table {address}; run a pipeline into it first"
+            )
+        schema = _iceberg_schema(table)
+        found = plain_files(table, address, snapshot_id=snapshot_id)
+        files = [str(local_folder(file.file_path, address)) for file in found]
+    if not files:
+        return spark.createDataFrame([], schema)
+    # The values of partitions are in the files, not to be guessed from the folders' names.
+    return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*files)
 
 
 def read_files(
@@ -78,42 +95,20 @@ def read_files(
     return _read_with_values(spark, schema, paths, files, partitioned)
 
 
-def paths_of(table: DeltaTable) -> set[str]:
-    """The paths of a Delta table's files, relative to its folder, as on the disk."""
-    paths = table.get_add_actions().column("path").to_pylist()
-    return {local_path(path, table.table_uri) for path in paths}
+def _delta_schema(table: DeltaTable) -> StructType:
+    """Its columns as Spark has them."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(table.schema().to_json()))
 
 
-def files_of(table: DeltaTable) -> list[TableFile]:
-    """The files of a Delta table, in no order."""
-    actions = table.get_add_actions(flatten=True)
-    columns = table.metadata().partition_columns
-    values = [
-        [_as_text(value) for value in actions.column(f"partition.{name}").to_pylist()]
-        for name in columns
-    ]
-    paths = [local_path(path, table.table_uri) for path in actions.column("path").to_pylist()]
-    sizes = actions.column("size_bytes").to_pylist()
-    return [
-        TableFile(path, size, {name: of[index] for name, of in zip(columns, values, strict=True)})
-        for index, (path, size) in enumerate(zip(paths, sizes, strict=True))
-    ]
+def _iceberg_schema(table: Table) -> StructType:
+    """Its columns as Spark has them; each may be null."""
+    from pyspark.sql.pandas.types import from_arrow_schema
 
+    from pgsluice.spark.schemas import nullable
 
-def row_count(table: DeltaTable) -> int:
-    """Count the rows of a Delta table by the statistics of its files; of a file without, by its footer."""
-    actions = table.get_add_actions(flatten=True)
-    counts = actions.column("num_records").to_pylist()
-    if None not in counts:
-        return sum(counts)
-    import pyarrow.parquet as pq
-
-    folder = folder_of(table)
-    paths = [local_path(path, folder) for path in actions.column("path").to_pylist()]
-    return sum(
-        pq.read_metadata(folder / path).num_rows if count is None else count
-        for path, count in zip(paths, counts, strict=True)
-    )
+    return nullable(from_arrow_schema(table.schema().as_arrow()))
 
 
 def _read_with_values(
@@ -163,9 +158,3 @@ def _folders_tell(file: TableFile) -> bool:
 def _unescaped(text: str) -> str:
     # As Spark does it: one character for each %XX, not one byte of UTF-8.
     return re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)
-
-
-def _as_text(value: object) -> str | None:
-    if value is None:
-        return None
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -19,8 +19,8 @@ from pyarrow import dataset
 
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import SluiceError
-from pgsluice.spark.lake.disk import sync_file, sync_folder
-from pgsluice.table_formats.delta import dataset_of, folder_of
+from pgsluice.lake.delta.opening import dataset_of, folder_of
+from pgsluice.lake.disk import sync_file, sync_folder
 
 # In the order in which they are hashed.
 COLUMNS = (

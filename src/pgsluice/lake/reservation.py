@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from pgsluice.errors import SluiceError
-from pgsluice.spark.lake.files import LakeFile
+from pgsluice.lake.files import LakeFile
 
 ASIDE = "_vacuum"
 

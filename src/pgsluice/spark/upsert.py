@@ -20,10 +20,10 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties, Transaction
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.lake.address import IcebergAddress, parse
-from pgsluice.spark.lake.delta import DeltaLakeTable, is_committed
-from pgsluice.spark.lake.disk import commit_durably
-from pgsluice.table_formats.delta import Use, open_delta
+from pgsluice.lake.address import IcebergAddress, parse
+from pgsluice.lake.delta.commits import commit_durably, is_committed
+from pgsluice.lake.delta.opening import Use, open_delta
+from pgsluice.spark.lake_tables import delta_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def upsert(
         raise ConfigurationError(
             f"the rows have the columns {', '.join(rows.columns)}, and not {', '.join(missing) or 'a key'}"
         )
-    table = DeltaLakeTable.in_folder(place, rows.schema)
+    table = delta_table(place, rows.schema)
     if is_committed(table.create(), app_id, version):
         return False
     newest = _newest(rows, key, seq)

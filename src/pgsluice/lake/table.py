@@ -12,21 +12,15 @@ and comes late finds its version there, or is refused.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
-from pgsluice.spark.lake.files import LakeFile, write_files
-from pgsluice.spark.schemas import arrow_schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from pgsluice.lake.files import LakeFile, write_files
 
 
 @dataclass(frozen=True)
@@ -35,28 +29,18 @@ class LakeTable(ABC):
 
     Attributes:
         path: The folder of its files, absolute, the same on all machines.
-        schema_json: Its columns as Spark writes a schema; each may be null.
+        arrow_schema: Its columns; each may be null.
         partition_by: The columns whose values have folders of their own.
     """
 
     path: str
-    schema_json: str
+    arrow_schema: pa.Schema
     partition_by: tuple[str, ...] = ()
 
     # The format of Spark's that writes into it.
     format_name: ClassVar[str]
     # Whether its files hold the partition columns as well: formats differ.
     keeps_partition_columns: ClassVar[bool] = False
-
-    @property
-    def schema(self) -> StructType:
-        """Its columns as Spark has them."""
-        return StructType.fromJson(json.loads(self.schema_json))
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """Its columns as Arrow has them."""
-        return arrow_schema(self.schema)
 
     def write(self, batches: Iterable[pa.RecordBatch], *, part: int) -> tuple[LakeFile, ...]:
         """Write record batches to new files and force them to disk; no rows, no file.
@@ -105,14 +89,6 @@ class LakeTable(ABC):
     @abstractmethod
     def last_version(self, app_id: str) -> int | None:
         """The highest version that an app has committed; None when it has none, or there is no table."""
-
-    @abstractmethod
-    def read(self, spark: SparkSession) -> DataFrame:
-        """All rows, as the newest commit has them.
-
-        Raises:
-            ConfigurationError: There is no such table, or it uses what cannot be read as plain files.
-        """
 
     @abstractmethod
     def row_count(self) -> int:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgsluice.errors import ConfigurationError, MissingExtraError, SluiceError
-from pgsluice.spark.lake.address import IcebergAddress
-from pgsluice.spark.lake.disk import sync_file, sync_folder
-from pgsluice.spark.schemas import nullable
-from pgsluice.table_formats.iceberg import require_iceberg, require_plain
+from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.extras import require_packages
+from pgsluice.lake.address import IcebergAddress
+from pgsluice.lake.columns import nullable, plain
+from pgsluice.lake.disk import sync_file, sync_folder
+from pgsluice.lake.iceberg.features import require_iceberg, require_plain
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
-    from pyspark.sql.types import StructType
 
 _NEEDED = ("pyiceberg", "sqlalchemy")
 
@@ -32,12 +32,7 @@ def opened_catalog(name: str) -> Iterator[Catalog]:
         ConfigurationError: It knows no such catalogue.
         SluiceError: Its database failed, here or in the block; what was being committed may be committed.
     """
-    missing = [package for package in _NEEDED if importlib.util.find_spec(package) is None]
-    if missing:
-        raise MissingExtraError(
-            f"Iceberg tables need the Python package{'s' * (len(missing) > 1)} {', '.join(missing)}; "
-            "`pip install 'pgsluice[iceberg]'`"
-        )
+    require_packages("Iceberg tables need", _NEEDED, "iceberg")
     from pyiceberg.catalog import load_catalog
     from pyiceberg.utils.config import Config
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -82,11 +77,9 @@ def load_table(catalog: Catalog, address: IcebergAddress) -> Table | None:
     return require_iceberg(table, str(address))
 
 
-def spark_schema(table: Table) -> StructType:
-    """Its columns as Spark has them; each may be null."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return nullable(from_arrow_schema(table.schema().as_arrow()))
+def columns_of(table: Table) -> pa.Schema:
+    """Its columns as Arrow has them; each may be null."""
+    return nullable(plain(table.schema().as_arrow()))
 
 
 def partition_columns(table: Table, address: IcebergAddress) -> tuple[str, ...]:

@@ -8,26 +8,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
 from pgsluice.errors import SluiceError
-from pgsluice.spark.lake.compaction import bins, rows_of
-from pgsluice.spark.lake.disk import sync_delta_log
-from pgsluice.spark.lake.files import LakeFile, write_files
-from pgsluice.spark.lake.job_results import (
+from pgsluice.lake.columns import plain
+from pgsluice.lake.compaction import bins, rows_of
+from pgsluice.lake.delta.commits import rewriting, sync_delta_log
+from pgsluice.lake.delta.files import TableFile, files_of, paths_of, row_count
+from pgsluice.lake.delta.opening import Use, open_delta
+from pgsluice.lake.files import LakeFile, write_files
+from pgsluice.lake.job_results import (
     TARGET_MB_DEFAULT,
     Commit,
     Compaction,
     TableState,
     Vacuum,
 )
-from pgsluice.spark.lake.reading import TableFile, files_of, paths_of, row_count, schema_of
-from pgsluice.spark.lake.rewrites import rewriting
-from pgsluice.spark.lake.taking import claim, old_files, take_away
-from pgsluice.spark.schemas import arrow_schema
-from pgsluice.table_formats.delta import Use, open_delta
+from pgsluice.lake.reservation import claim, old_files, take_away
 
 _HOUR_S = 3600
 
@@ -40,7 +40,7 @@ def compact(folder: Path, *, target_bytes: int) -> Compaction:
     """
     table = open_delta(folder, Use.COMPACT)
     columns = table.metadata().partition_columns
-    schema = arrow_schema(schema_of(table))
+    schema = plain(pa.schema(table.schema().to_arrow()))
     old: list[TableFile] = []
     new: list[LakeFile] = []
     for small in bins(

@@ -12,10 +12,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.spark.extra import require_extra
-from pgsluice.spark.lake.address import IcebergAddress, parse
-from pgsluice.spark.lake.job_results import TARGET_MB_DEFAULT, Compaction, TableState, Vacuum
-from pgsluice.table_formats.files import plain_errors
+from pgsluice.extras import require_packages
+from pgsluice.lake.address import IcebergAddress, parse
+from pgsluice.lake.file_errors import plain_errors
+from pgsluice.lake.job_results import TARGET_MB_DEFAULT, Compaction, TableState, Vacuum
 
 # Delta's and Iceberg's own default is a week too.
 RETENTION_HOURS_DEFAULT = 168.0
@@ -39,16 +39,16 @@ def compact(lake: str | Path, *, target_mb: int = TARGET_MB_DEFAULT) -> Compacti
     """
     if target_mb < 1:
         raise ConfigurationError(f"the target is {target_mb} MiB; use 1 or more")
-    require_extra()
+    _require_extra()
     place = parse(lake)
     with plain_errors(f"the lake table in {place}"):
         if isinstance(place, IcebergAddress):
-            from pgsluice.spark.lake import iceberg_jobs
+            from pgsluice.lake.iceberg import jobs as iceberg
 
-            return iceberg_jobs.compact(place, target_bytes=target_mb << 20)
-        from pgsluice.spark.lake import delta_jobs
+            return iceberg.compact(place, target_bytes=target_mb << 20)
+        from pgsluice.lake.delta import jobs as delta
 
-        return delta_jobs.compact(place, target_bytes=target_mb << 20)
+        return delta.compact(place, target_bytes=target_mb << 20)
 
 
 def vacuum(
@@ -76,16 +76,16 @@ def vacuum(
             f"the retention is {retention_hours:g} hours; use {RETENTION_HOURS_MIN:g} or more, longer than any "
             "query or write that may be running"
         )
-    require_extra()
+    _require_extra()
     place = parse(lake)
     with plain_errors(f"the lake table in {place}"):
         if isinstance(place, IcebergAddress):
-            from pgsluice.spark.lake import iceberg_jobs
+            from pgsluice.lake.iceberg import jobs as iceberg
 
-            return iceberg_jobs.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
-        from pgsluice.spark.lake import delta_jobs
+            return iceberg.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
+        from pgsluice.lake.delta import jobs as delta
 
-        return delta_jobs.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
+        return delta.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
 
 
 def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableState:
@@ -98,13 +98,17 @@ def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableState:
     Raises:
         ConfigurationError: There is no such table.
     """
-    require_extra()
+    _require_extra()
     place = parse(lake)
     with plain_errors(f"the lake table in {place}"):
         if isinstance(place, IcebergAddress):
-            from pgsluice.spark.lake import iceberg_jobs
+            from pgsluice.lake.iceberg import jobs as iceberg
 
-            return iceberg_jobs.show(place, history=history)
-        from pgsluice.spark.lake import delta_jobs
+            return iceberg.show(place, history=history)
+        from pgsluice.lake.delta import jobs as delta
 
-        return delta_jobs.show(place, history=history)
+        return delta.show(place, history=history)
+
+
+def _require_extra() -> None:
+    require_packages("tables of the lake need", ("pyarrow", "deltalake"), "spark")

@@ -1,6 +1,6 @@
-"""Spark's format `pgsluice-iceberg`: rows into an Iceberg table, each micro-batch once, without any jar.
+"""Rows into an Iceberg table, each micro-batch once.
 
-Executors write Parquet files into the table's folder. Then the driver makes one snapshot with pyiceberg that
+Tasks write Parquet files into the table's folder. Then the driver makes one snapshot with pyiceberg that
 names the files. The same commit sets the table's property `pgsluice.txn.<app>` to the micro-batch's number,
 and the snapshot carries both in its summary, `pgsluice.app-id` and `pgsluice.version`. The property and not
 the summary decides whether a micro-batch is there: snapshots expire.
@@ -23,31 +23,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
+import pyarrow as pa
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.lake.address import IcebergAddress, parse
-from pgsluice.spark.lake.files import LakeFile, check_partition_columns
-from pgsluice.spark.lake.iceberg_catalog import (
+from pgsluice.lake.address import IcebergAddress
+from pgsluice.lake.columns import nullable, plain
+from pgsluice.lake.files import LakeFile, check_partition_columns
+from pgsluice.lake.iceberg.catalog import (
+    columns_of,
     load_table,
     local_folder,
     opened_catalog,
     partition_columns,
-    plain_files,
-    spark_schema,
     sync_newest,
 )
-from pgsluice.spark.lake.sink import LakeBatchWriter, LakeStreamWriter, names_of, refuse_overwrite
-from pgsluice.spark.lake.table import LakeTable
-from pgsluice.spark.lake.taking import claim
-from pgsluice.spark.schemas import arrow_schema, nullable
-from pgsluice.table_formats.iceberg import require_iceberg
+from pgsluice.lake.iceberg.features import require_iceberg
+from pgsluice.lake.reservation import claim
+from pgsluice.lake.table import LakeTable
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-    from pyspark.sql import DataFrame, SparkSession
 
 _COMMITS_MAX = 20
 _PAUSE_S = 0.05
@@ -55,35 +51,6 @@ _TXN = "pgsluice.txn."
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 # A stream commits every second: without merging, a table would have a manifest for each.
 _PROPERTIES = {**_NO_RETRIES, "commit.manifest-merge.enabled": "true"}
-
-
-class IcebergSink(DataSource):  # type: ignore[misc]
-    """The format `pgsluice-iceberg`.
-
-    Options: `path`, `iceberg:catalogue/namespace.table`; the table is made when it is not there. `partitionBy`,
-    `txnAppId` and `txnVersion` as those of `pgsluice-delta`.
-    """
-
-    @classmethod
-    def name(cls) -> str:
-        return "pgsluice-iceberg"
-
-    def writer(self, schema: StructType, overwrite: bool) -> LakeBatchWriter:
-        return LakeBatchWriter(self._table(schema, overwrite), self.options)
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
-        return LakeStreamWriter(self._table(schema, overwrite))
-
-    def _table(self, schema: StructType, overwrite: bool) -> IcebergLakeTable:
-        refuse_overwrite(self.name(), overwrite)
-        path = self.options.get("path") or ""
-        address = parse(path) if path else None
-        if not isinstance(address, IcebergAddress):
-            raise ConfigurationError(
-                f"the format pgsluice-iceberg has the path {path!r}; give iceberg:catalogue/namespace.table"
-            )
-        partition_by = names_of(self.options.get("partitionBy"))
-        return IcebergLakeTable.at(address, schema, partition_by=partition_by)
 
 
 @dataclass(frozen=True)
@@ -104,11 +71,20 @@ class IcebergLakeTable(LakeTable):
 
     @classmethod
     def at(
-        cls, address: IcebergAddress, schema: StructType, *, partition_by: Sequence[str] = ()
+        cls, address: IcebergAddress, schema: pa.Schema, *, partition_by: Sequence[str] = ()
     ) -> IcebergLakeTable:
-        """The table at an address, as `table_at` says it."""
+        """Return the table at an address; nothing is created or changed.
+
+        Args:
+            address: Where it is; it may not exist yet.
+            schema: The columns of what will be written.
+            partition_by: For a table that does not exist yet; one that exists has its own.
+
+        Raises:
+            ConfigurationError: There is no such catalogue, or the table cannot be partitioned so.
+        """
         columns = _widened(nullable(schema))
-        check_partition_columns(arrow_schema(columns), partition_by)
+        check_partition_columns(columns, partition_by)
         with opened_catalog(address.catalog) as catalog:
             there = load_table(catalog, address)
             if there is None:
@@ -118,7 +94,7 @@ class IcebergLakeTable(LakeTable):
                 partition_by = partition_by or partition_columns(there, address)
         return cls(
             f"{local_folder(location, address)}/data",
-            columns.json(),
+            columns,
             tuple(partition_by),
             address=address,
             location=location,
@@ -165,9 +141,6 @@ class IcebergLakeTable(LakeTable):
             table = load_table(catalog, self.address)
             return None if table is None else _last_version(table, app_id)
 
-    def read(self, spark: SparkSession) -> DataFrame:
-        return read_iceberg(spark, self.address)
-
     def row_count(self) -> int:
         with opened_catalog(self.address.catalog) as catalog:
             table = load_table(catalog, self.address)
@@ -191,9 +164,8 @@ class IcebergLakeTable(LakeTable):
 
     def _create(self, catalog: Catalog) -> Table:
         table = load_table(catalog, self.address) or self._made(catalog)
-        there = spark_schema(table)
-        wanted = self.schema
-        if [(c.name, c.dataType) for c in there] != [(c.name, c.dataType) for c in wanted]:
+        there, wanted = columns_of(table), plain(self.arrow_schema)
+        if not there.equals(wanted):
             raise ConfigurationError(
                 f"the lake table {self.address} has the columns {', '.join(there.names)}, not "
                 f"{', '.join(wanted.names)}, or other types; use another table"
@@ -246,49 +218,17 @@ def newest_snapshot(address: IcebergAddress) -> int | None:
         return None if newest is None else int(newest.snapshot_id)
 
 
-def read_iceberg(
-    spark: SparkSession, address: IcebergAddress, *, snapshot_id: int | None = None
-) -> DataFrame:
-    """Read an Iceberg table as a snapshot has it, without any jar.
-
-    Args:
-        spark: A session.
-        address: Where the table is.
-        snapshot_id: The newest when None.
-
-    Raises:
-        ConfigurationError: There is no such table, or no such snapshot any more; or rows were deleted or columns
-            renamed in a way that its files alone do not show.
-    """
-    with opened_catalog(address.catalog) as catalog:
-        table = load_table(catalog, address)
-        if table is None:
-            raise ConfigurationError(
-                f"there is no lake table {address}; run a pipeline into it first"
-            )
-        schema = spark_schema(table)
-        found = plain_files(table, address, snapshot_id=snapshot_id)
-        files = [str(local_folder(file.file_path, address)) for file in found]
-    if not files:
-        return spark.createDataFrame([], schema)
-    # The values of partitions are in the files, not to be guessed from the folders' names.
-    return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*files)
-
-
 def _last_version(table: Table, app_id: str) -> int | None:
     version = table.properties.get(_TXN + app_id)
     return None if version is None else int(version)
 
 
-def _widened(schema: StructType) -> StructType:
+def _widened(schema: pa.Schema) -> pa.Schema:
     """The schema with types that Iceberg has: its smallest whole number has 32 bits."""
-    columns = [
-        {**c.jsonValue(), "type": "integer"}
-        if c.dataType.typeName() in ("byte", "short")
-        else c.jsonValue()
-        for c in schema
-    ]
-    return StructType.fromJson({**schema.jsonValue(), "fields": columns})
+    small = (pa.int8(), pa.int16())
+    return pa.schema(
+        [field.with_type(pa.int32()) if field.type in small else field for field in schema]
+    )
 
 
 def _new_location(catalog: Catalog, address: IcebergAddress) -> str:

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.spark.lake.disk import sync_folder
-from pgsluice.spark.lake.stats import Stats
-from pgsluice.spark.schemas import conform
+from pgsluice.lake.columns import conform
+from pgsluice.lake.disk import sync_folder
+from pgsluice.lake.stats import Stats
 
 # Rows are collected up to this size and written as one row group: readers like 16 MiB and more.
 _ROW_GROUP_BYTES = 64 << 20

@@ -1,0 +1,24 @@
+"""Packages of the extras, which may not be installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+
+from pgsluice.errors import MissingExtraError
+
+
+def require_packages(what: str, names: Sequence[str], extra: str) -> None:
+    """Raise MissingExtraError when a package is not installed.
+
+    Args:
+        what: What needs them, to begin the message with: `pipelines need`.
+        names: The packages, as they are imported.
+        extra: The extra that installs them.
+    """
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"{what} the Python package{'s' * (len(missing) > 1)} {', '.join(missing)}; "
+            f"`pip install 'pgsluice[{extra}]'`"
+        )

@@ -1,0 +1,1 @@
+"""Delta tables: which can be opened, their files, commits and jobs."""

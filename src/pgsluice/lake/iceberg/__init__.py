@@ -1,0 +1,1 @@
+"""Iceberg tables, through pyiceberg: which can be read, their catalogues, commits and jobs."""
