@@ -25,7 +25,7 @@ from pgsluice.lake.delta.opening import Use, open_delta
 from pgsluice.pipelines.delivery import Delivery, Refused, Row, Target
 from pgsluice.pipelines.paths import session_for
 from pgsluice.spark.extra import require_extra
-from pgsluice.spark.lake_reading import read_table
+from pgsluice.spark.lake_reading import read_iceberg, read_table
 from pgsluice.spark.retry import patiently
 from pgsluice.spark.running import Progress
 
@@ -278,8 +278,6 @@ def _newest_version(place: Path | IcebergAddress) -> int | None:
 
 def _read(session: SparkSession, place: Path | IcebergAddress, version: int | None) -> DataFrame:
     if isinstance(place, IcebergAddress):
-        from pgsluice.spark.lake_reading import read_iceberg
-
         return read_iceberg(session, place, snapshot_id=version)
     return read_table(session, place, version=version)
 
