@@ -30,7 +30,7 @@ ABOUT = {
     "legacy": "PGMQ 0.20's names over the same queues, in schema `public`: `pgsluice schema install --with legacy`.",
 }
 PYTHON = (
-    *("WorkQueue", "TableQueue", "EventLog", "ShareGroup", "QueueWorker", "EventConsumer"),
+    *("WorkQueue", "TableQueue", "EventLog", "ShareGroup", "EventConsumer"),
     *("EventBatch", "RetryIn", "RetryEventError", "ConsumedBatch", "Listener", "AsyncListener"),
     *(
         "App",

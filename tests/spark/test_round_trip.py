@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from psycopg_pool import ConnectionPool
 
 from conftest import Database
-from pgsluice.client import Message, WorkQueue
+from pgsluice.client import WorkQueue
 from pgsluice.pipelines.archive import archive
 from pgsluice.pipelines.ingest import ingest
 from pgsluice.pipelines.replay import replay
 from pgsluice.verify import verify_archive
-from pgsluice.worker import QueueWorker
+from pgsluice.worker import App, Context
+from pgsluice.worker.testing import drain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,16 +42,18 @@ def test_real_payloads_come_back_from_the_lake_as_they_stood_in_their_file(
     with gzip.open(WEBHOOKS, "rt", encoding="utf-8") as lines:
         in_file = [decoded(line) for line in lines]
     lake, dsn = tmp_path / "hooks", database_18.url
-    handled: list[int] = []
+    app, handled = App(dsn), list[int]()
+
+    @app.handler("hooks", concurrency=1)
+    async def note(_payload: object, context: Context) -> None:
+        handled.append(context.message_id)
+
     for name in ("hooks", "again"):
         WorkQueue(db).create(name)
 
     added = ingest(WEBHOOKS, queue="hooks", once=True, dsn=dsn)
     in_queue = texts(db, "hooks")
-    with ConnectionPool(dsn, min_size=1, max_size=1, open=True) as pool:
-        worker = QueueWorker(pool, "hooks", _note(handled), qty=100)
-        while worker.run_once().claimed:
-            pass
+    drain(app)
     copied = archive("hooks", lake, dsn=dsn, spark=spark)
     report = verify_archive("hooks", lake, dsn=dsn)
     dropped = archive("hooks", lake, drop=True, dsn=dsn, spark=spark)
@@ -63,10 +65,3 @@ def test_real_payloads_come_back_from_the_lake_as_they_stood_in_their_file(
     assert report.equal, str(report)
     assert db.execute("select count(*) from pgmq.a_hooks").fetchone() == (0,)
     assert texts(db, "again") == in_queue
-
-
-def _note(handled: list[int]) -> Any:
-    def handler(_connection: psycopg.Connection, message: Message) -> None:
-        handled.append(message.msg_id)
-
-    return handler

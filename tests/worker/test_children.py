@@ -216,39 +216,30 @@ def test_a_fork_does_not_keep_the_sessions_and_the_port_of_a_worker_that_was_kil
 LIBRARY = """
 import os, sys
 from psycopg_pool import ConnectionPool
-from pgsluice import EventConsumer, QueueWorker
+from pgsluice import EventConsumer
 
-def fork(connection, _message):
+def fork(connection, _event):
     connection.execute("insert into effect values ('library', 0, %s)", [str(os.getpid())])
     pid = os.fork()
     if pid:
         os.waitpid(pid, 0)
 
 with ConnectionPool(sys.argv[1], min_size=1, max_size=2, open=True) as pool:
-    if sys.argv[2] == "queue":
-        QueueWorker(pool, "forks_in_library", fork).run_once()
-    else:
-        EventConsumer(pool, "forks_in_library", "consumer", on_event=fork).run_once()
+    EventConsumer(pool, "forks_in_library", "consumer", on_event=fork).run_once()
 print("end")
 """
 
 
-@pytest.mark.parametrize("source", ["queue", "log"])
-def test_a_fork_of_a_handler_of_the_library_ends_where_it_leaves_it(worker_url, observer, source):
-    if source == "queue":
-        WorkQueue(observer).create("forks_in_library")
-        WorkQueue(observer).send("forks_in_library", 1)
-    else:
-        observer.execute("select pgq.create_queue('forks_in_library')")
-        observer.execute("select pgq.register_consumer('forks_in_library', 'consumer')")
-        observer.execute("select pgq.insert_event('forks_in_library', 't', 'd')")
-        observer.execute("select pgq.force_tick('forks_in_library')")
-        observer.execute("select pgq.ticker('forks_in_library')")
+def test_a_fork_of_a_handler_of_the_library_ends_where_it_leaves_it(worker_url, observer):
+    observer.execute("select pgq.create_queue('forks_in_library')")
+    observer.execute("select pgq.register_consumer('forks_in_library', 'consumer')")
+    observer.execute("select pgq.insert_event('forks_in_library', 't', 'd')")
+    observer.execute("select pgq.force_tick('forks_in_library')")
+    observer.execute("select pgq.ticker('forks_in_library')")
 
     ran = subprocess.run(
-        [sys.executable, "-c", LIBRARY, worker_url, source],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        [sys.executable, "-c", LIBRARY, worker_url], capture_output=True, text=True, timeout=60
+    )
 
     assert (ran.stdout, ran.returncode) == ("end\n", 0), ran.stderr
     assert value(observer, "select count(*) from effect where queue_name = 'library'") == 1

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pgsluice import EventConsumer, EventLog, QueueWorker, Retry, ShareGroup
+from pgsluice import EventConsumer, EventLog, Retry, ShareGroup
 from pgsluice.worker.engine import failure_log
 from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, GroupRoute, QueueRoute
 from support import value
@@ -128,18 +128,6 @@ def test_consumer_logs_a_failure_once_although_its_batch_is_handled_twice(
         assert f"handler failed log={log_name} consumer=ledger ev_id=" in lines()[0]
         assert "outcome=blocked next_retry_s=" in lines()[0]
     assert "error=\"KeyError: 'colour'\"" in lines()[0]
-
-
-def test_queue_worker_logs_the_error(pool, observer, queue_name, lines):
-    observer.execute("select pgmq.send(%s, '{}')", [queue_name])
-
-    def handle(connection, _message):
-        connection.execute("insert into packed values (1)")
-
-    QueueWorker(pool, queue_name, handle, retry=Retry(max_attempts=2, first_delay_s=60)).run_once()
-
-    assert f"handler failed queue={queue_name} msg_id=1 attempt=1 next_retry_s=60 " in lines()[0]
-    assert TABLE_ERROR in lines()[0]
 
 
 def test_event_consumer_logs_the_error(pool, observer, log_name, queue_name, lines):

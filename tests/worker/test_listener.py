@@ -19,7 +19,6 @@ from pgsluice import (
     Listener,
     ListenerState,
     Notifier,
-    QueueWorker,
     Ticker,
     WorkQueue,
 )
@@ -60,18 +59,33 @@ def listener(worker_url, notifier):
         yield listener
 
 
+class Reader:
+    """Reads a queue in a thread, and waits for it when it is empty; polls never unless told to."""
+
+    def __init__(self, pool, queue_name, listener, handle, poll_interval_s=NEVER_S):
+        self._queue, self._queue_name = WorkQueue(pool), queue_name
+        self._listener, self._handle = listener, handle
+        self._poll_interval_s = poll_interval_s
+
+    def run(self, stop):
+        with self._listener.subscribe(self._queue_name) as subscription:
+            while not stop.is_set():
+                for message in (messages := self._queue.read(self._queue_name, 30, 10)):
+                    self._handle(message)
+                if not messages:
+                    subscription.wait(self._poll_interval_s, stop)
+
+
 @contextlib.contextmanager
 def handling(pool, queue_name, listener, **options):
-    """A worker that polls never; gives what it handled."""
+    """A reader; gives what it handled."""
     handled = []
-    worker = QueueWorker(
-        pool,
-        queue_name,
-        lambda connection, message: handled.append(message.message),
-        listener=listener,
-        **{"poll_interval_s": NEVER_S, **options},
-    )
-    with running(worker):
+
+    def handle(message):
+        WorkQueue(pool).archive(queue_name, message.msg_id)
+        handled.append(message.message)
+
+    with running(Reader(pool, queue_name, listener, handle, **options)):
         yield handled
 
 
@@ -119,20 +133,18 @@ def test_what_is_there_before_the_worker_starts_is_handled(pool, observer, queue
 
 
 def test_delayed_and_given_back_messages_are_handled_in_time(pool, observer, queue_name, listener):
-    failed = []
+    handled = []
 
-    def handler(connection, message):
-        if message.read_ct == 1 and message.message == "fails once":
-            failed.append(time.monotonic())
-            raise ValueError
-        failed.append(time.monotonic())
+    def handle(message):
+        handled.append(time.monotonic())
+        if message.read_ct == 1:
+            WorkQueue(pool).hand_back(queue_name, [message], delay_s=1)
 
-    worker = QueueWorker(pool, queue_name, handler, listener=listener, poll_interval_s=NEVER_S)
-    with running(worker):
-        WorkQueue(observer).send(queue_name, "fails once", delay=1)
-        wait_until(lambda: len(failed) == 2, "the second attempt", deadline_s=15)
+    with running(Reader(pool, queue_name, listener, handle)):
+        WorkQueue(observer).send(queue_name, "given back once", delay=1)
+        wait_until(lambda: len(handled) == 2, "the second delivery", deadline_s=15)
 
-    assert 0.9 <= failed[1] - failed[0] <= 5
+    assert 0.9 <= handled[1] - handled[0] <= 5
 
 
 def test_one_connection_serves_many_queues_and_threads(pool, observer, queue_name, listener):
@@ -303,13 +315,10 @@ def test_it_stops_at_once_while_it_waits_while_it_connects_and_when_it_is_deaf(
 
 
 def test_a_worker_stops_at_once_while_it_waits(pool, queue_name, listener):
-    worker = QueueWorker(
-        pool, queue_name, lambda *_: None, listener=listener, poll_interval_s=NEVER_S
-    )
-    with running(worker):
+    with running(Reader(pool, queue_name, listener, lambda _: None)) as reader:
         wait_until(lambda: listener.is_reliable(Place(Kind.QUEUE, queue_name)), "it to wait")
         began = time.monotonic()
-        worker.stop_now()
+        reader.stop_now()
 
     assert time.monotonic() - began < 3
 

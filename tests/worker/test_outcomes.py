@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from pgsluice import WorkQueue
-from pgsluice.errors import ArgumentError
+from pgsluice.errors import ArgumentError, PrivilegeError
 from pgsluice.worker import (
     App,
     Batch,
@@ -114,12 +114,22 @@ def roll_back_and_go_on(connection, _observer):
     connection.execute("select 1")
 
 
+def commit(connection, _observer):
+    connection.commit()
+
+
+def raise_our_own_error(_connection, _observer):
+    raise PrivilegeError("not allowed to do this")
+
+
 BREAKAGES = {
     lose_session: "the connection was lost",
     close: "the connection was lost",
     fail_a_statement: "a statement in it failed",
     roll_back: "the handler ended the transaction itself",
     roll_back_and_go_on: "the handler ended the transaction itself",
+    commit: "Explicit commit() forbidden within a Transaction context",
+    raise_our_own_error: "not allowed to do this",
 }
 
 

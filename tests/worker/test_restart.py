@@ -14,7 +14,6 @@ from pgsluice import (
     Context,
     EventLog,
     Maintenance,
-    QueueWorker,
     Retry,
     Ticker,
     Worker,
@@ -28,8 +27,6 @@ from support.crash import server_to_crash
 @pytest.fixture(scope="module")
 def crashing_server(servers_folder):
     with server_to_crash(servers_folder) as server:
-        with psycopg.connect(server.url()) as connection:
-            connection.execute("create table effect (msg_id bigint)")
         yield server
 
 
@@ -73,43 +70,6 @@ class Background:
 def fetch(server, query, *parameters):
     with psycopg.connect(server.url(), autocommit=True) as connection:
         return value(connection, query, *parameters)
-
-
-def test_a_worker_outlives_a_crash_and_every_message_has_one_effect(crashing_server, pool):
-    count = 300
-    with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
-        WorkQueue(connection).create("crash")
-        WorkQueue(connection).send_batch("crash", list(range(count)))
-    in_hand, crashed = threading.Event(), threading.Event()
-
-    def handler(connection, message):
-        connection.execute("insert into effect values (%s)", [message.msg_id])
-        if message.msg_id == 50 and not crashed.is_set():
-            in_hand.set()
-            assert crashed.wait(60)
-
-    worker = QueueWorker(
-        pool, "crash", handler, qty=20, visibility_timeout_s=3, retry=Retry(max_attempts=3)
-    )
-    with Background(worker.run) as background:
-        assert in_hand.wait(60)
-        crashing_server.stop("immediate")
-        crashed.set()
-        crashing_server.start()
-        wait_until(
-            lambda: (
-                not background.alive
-                or fetch(crashing_server, "select count(*) = 0 from pgmq.q_crash")
-            ),
-            "the queue to be empty",
-            deadline_s=90,
-        )
-        assert background.alive
-
-    assert fetch(crashing_server, "select count(*) from pgmq.a_crash") == count
-    assert fetch(crashing_server, "select count(*) from sluice.dead_letter") == 0
-    effects = "select (count(*), count(distinct msg_id))::text from effect"
-    assert fetch(crashing_server, effects) == f"({count},{count})"
 
 
 @pytest.mark.parametrize("style", ["fast", "immediate"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 
 import psycopg
@@ -39,6 +41,10 @@ def effects(observer, queue_name):
     return rows(
         observer, "select msg_id, note from effect where queue_name = %s order by 1, 2", queue_name
     )
+
+
+def make_visible(observer, queue_name):
+    observer.execute(f"update pgmq.q_{queue_name} set vt = clock_timestamp()")
 
 
 @pytest.fixture
@@ -106,6 +112,66 @@ async def test_what_a_failed_attempt_wrote_is_rolled_back_and_the_attempt_counts
     assert effects(observer, queue_name) == [(1, "2")]
 
 
+async def test_a_message_is_archived_in_the_transaction_of_its_effect(
+    app, handle, observer, queue_name
+):
+    handle(lambda payload, context: None)
+    WorkQueue(observer).send_batch(queue_name, [1, 2])
+
+    await drained(app)
+
+    transactions = rows(
+        observer,
+        f"select a.xmin::text = e.xmin::text from pgmq.a_{queue_name} as a "
+        "join effect as e using (msg_id) where e.queue_name = %s",
+        queue_name,
+    )
+    assert transactions == [(True,), (True,)]
+
+
+async def test_a_failed_message_is_tried_again_after_each_delay_of_the_handlers_policy(
+    app, observer, queue_name
+):
+    policy = Retry(max_attempts=4, first_delay_s=100, factor=3, max_delay_s=600)
+
+    @app.handler(queue_name, name="tested", retry=policy)
+    async def fail(_payload):
+        raise ValueError
+
+    WorkQueue(observer).send(queue_name, 1)
+    hidden_s = f"select extract(epoch from vt - clock_timestamp())::float from pgmq.q_{queue_name}"
+
+    for expected in (100, 300, 600):
+        assert (await drained(app)).retry == 1
+        assert expected - 20 < value(observer, hidden_s) <= expected
+        make_visible(observer, queue_name)
+    assert (await drained(app)).dead == 1
+
+    assert left(observer, queue_name) == (0, 0, 1)
+
+
+async def test_a_dead_letter_has_the_message_and_the_trace_of_its_error(app, observer, queue_name):
+    @app.handler(queue_name, name="tested", retry=Retry(max_attempts=1))
+    async def fail(payload):
+        raise ValueError(f"cannot \x00 work \ud83d on {payload}")  # PostgreSQL cannot store these
+
+    WorkQueue(observer).send(queue_name, {"n": 1}, headers={"h": 2})
+
+    await drained(app)
+
+    ((message, headers, read_ct, attempts, error_type, error, trace),) = rows(
+        observer,
+        "select message, headers, read_ct, attempts, error_type, error, trace "
+        "from sluice.dead_letter where queue_name = %s",
+        queue_name,
+    )
+    assert (message, headers, read_ct, attempts) == ({"n": 1}, {"h": 2}, 1, 1)
+    assert (error_type, error) == ("ValueError", r"cannot \x00 work \ud83d on {'n': 1}")
+    assert trace.startswith("Traceback (most recent call last)")
+    assert trace.rstrip().endswith(f"ValueError: {error}")
+    assert "in fail" in trace
+
+
 @pytest.mark.parametrize(
     ("answer", "ends"),
     [(Reject("no"), (0, 0, 1)), (Release(60), (1, 0, 0)), (RetryAfter(60), (1, 0, 0))],
@@ -122,22 +188,31 @@ async def test_in_mode_transaction_only_done_is_committed(
     assert effects(observer, queue_name) == []
 
 
-async def test_a_transaction_whose_claim_is_over_is_rolled_back(app, handle, observer, queue_name):
+@pytest.mark.parametrize(
+    ("losing", "effect_count"),
+    [
+        pytest.param(["pgmq.set_vt(%s, 1, 0)", "pgmq.read(%s, 0, 1)"], 1, id="claimed again"),
+        pytest.param(["pgmq.archive(%s, 1)"], 0, id="archived"),
+    ],
+)
+async def test_a_transaction_whose_claim_is_over_is_rolled_back(
+    app, handle, observer, queue_name, losing, effect_count
+):
     seen = []
 
     def lose(_payload, context):
         if not seen:
             seen.append(context)
-            observer.execute("select pgmq.set_vt(%s, 1, 0)", [queue_name])
-            observer.execute("select pgmq.read(%s, 0, 1)", [queue_name])  # another worker has it
+            for call in losing:
+                observer.execute(f"select {call}", [queue_name])  # as another worker does
 
     handle(lose)
     WorkQueue(observer).send(queue_name, 1)
 
     counts = await drained(app)
 
-    assert (counts.lost, counts.done, left(observer, queue_name)) == (1, 1, (0, 1, 0))
-    assert len(effects(observer, queue_name)) == 1
+    assert (counts.lost, counts.done, left(observer, queue_name)) == (1, effect_count, (0, 1, 0))
+    assert len(effects(observer, queue_name)) == effect_count
     assert seen[0].lost.is_set()
 
 
@@ -263,6 +338,76 @@ async def test_what_is_given_back_at_a_stop_does_not_count(app, observer, queue_
     counts = await drained(app)
 
     assert (counts.done, left(observer, queue_name)) == (3, (0, 3, 0))
+
+
+KILLED = """
+import os, sys
+import psycopg
+from pgsluice import App, Retry, SyncContext
+from pgsluice.worker.testing import drain
+
+url, queue_name, concurrency = sys.argv[1:]
+app = App(url)
+EFFECT = "insert into effect values (%s, %s, %s)"
+
+@app.handler(queue_name, concurrency=int(concurrency), retry=Retry(max_attempts=2))
+def handle(payload, context: SyncContext):
+    with context.transaction() as connection, psycopg.connect(url, autocommit=True) as other:
+        other.execute(EFFECT, [queue_name, context.message_id, "started"])
+        connection.execute(EFFECT, [queue_name, context.message_id, "done"])
+        if payload == "poison":
+            os._exit(86)
+
+drain(app)
+"""
+
+
+@pytest.mark.parametrize("concurrency", [1, 10])
+def test_a_message_that_kills_its_process_is_a_dead_letter_after_the_last_attempt_and_no_other_is(
+    worker_url, observer, queue_name, concurrency
+):
+    WorkQueue(observer).send_batch(queue_name, ["good", "poison", "good", "good"])
+
+    codes = []
+    for _ in range(4):
+        process = subprocess.run(
+            [sys.executable, "-c", KILLED, worker_url, queue_name, str(concurrency)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        codes.append(process.returncode)
+        make_visible(observer, queue_name)
+
+    assert codes == [86, 86, 0, 0], process.stderr
+    assert left(observer, queue_name) == (0, 3, 1)
+    found = effects(observer, queue_name)
+    assert [msg_id for msg_id, note in found if note == "done"] == [1, 3, 4]
+    assert found.count((2, "started")) == 2
+    dead = rows(
+        observer,
+        "select msg_id, reason from sluice.dead_letter where queue_name = %s",
+        queue_name,
+    )
+    assert dead == [(2, "delivered too often without an answer")]
+
+
+async def test_workers_side_by_side_give_every_message_one_effect(
+    app, handle, observer, queue_name
+):
+    count = 200
+
+    def fail_some(_payload, context):
+        if context.message_id % 5 == 0 and context.attempt < 3:
+            raise ValueError("not yet")
+
+    handle(fail_some, retry=Retry(max_attempts=5, first_delay_s=0))
+    WorkQueue(observer).send_batch(queue_name, list(range(count)))
+
+    await asyncio.gather(*(drained(app) for _ in range(4)))
+
+    assert left(observer, queue_name) == (0, count, 0)
+    assert [msg_id for msg_id, _ in effects(observer, queue_name)] == list(range(1, count + 1))
 
 
 async def test_a_server_that_does_not_answer_is_given_up_by_the_engine_only(

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psycopg
-
-from pgsluice.client import Message
 from pgsluice.demo.statements import statement
+from pgsluice.worker import SyncContext
 
 QUEUE = "orders"
 POISON = {"poison": True}
@@ -45,25 +43,25 @@ def failures_without_traceback() -> Iterator[None]:
         logger.removeFilter(drop_traceback)
 
 
-def handle(connection: psycopg.Connection[Any], message: Message) -> None:
-    """Book one order, in the transaction in which it is archived.
+def handle(order: dict[str, Any], context: SyncContext) -> None:
+    """Book one order, in the transaction in which its message is archived.
 
     Raises:
         PlannedFailureError: On purpose, at the first attempt at some messages.
         KeyError: The message is the poison: no attempt can succeed.
     """
-    order = message.message
     row = {
-        "msg_id": message.msg_id,
+        "msg_id": context.message_id,
         "aid": order["aid"],
         "tid": order["tid"],
         "bid": order["bid"],
         "delta": order["delta"],
-        "attempt": message.read_ct,
-        "fails_first": fails_first(message.msg_id),
-        "enqueued_at": message.enqueued_at,
+        "attempt": context.attempt,
+        "fails_first": fails_first(context.message_id),
+        "enqueued_at": context.sent_at,
     }
-    connection.execute(statement("processed_insert"), row)
+    with context.transaction() as connection:
+        connection.execute(statement("processed_insert"), row)
     # After the insert, to show that what a failing handler wrote is rolled back with it.
-    if row["fails_first"] and message.read_ct == 1:
-        raise PlannedFailureError(f"message {message.msg_id} fails on its first attempt")
+    if row["fails_first"] and context.attempt == 1:
+        raise PlannedFailureError(f"message {context.message_id} fails on its first attempt")

@@ -1,7 +1,8 @@
-"""What runs beside the load: the workers, the ticker, and Spark's stream into the lake."""
+"""What runs beside the load: the worker, ticker and notifier, and Spark's stream into the lake."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from pgsluice.demo.reconcile import LOG
 from pgsluice.demo.statements import one_row
 from pgsluice.demo.workspace import Workspace
 from pgsluice.errors import LogStateError
-from pgsluice.worker import QueueWorker, Retry, Ticker
+from pgsluice.worker import App, Notifier, Retry, Ticker, Worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ _LOOK_S = 0.5
 _STALL_S = 60.0
 _READY_DEADLINE_S = 300.0  # about 5 s on a quiet machine
 # Longer than a handler takes by far; a run that goes on after a crash waits so long for what was claimed.
-_VISIBILITY_TIMEOUT_S = 10
+_LEASE_S = 10.0
 _TRIGGER_S = 1.0
 _WINDOW_S = 1  # of the figures; the load lasts seconds
 # A delivery that ends with a crash counts as an attempt: so many crashes may hit one good message, and yet
@@ -76,7 +77,7 @@ class Progress:
 
 
 class Engine:
-    """Workers, ticker and stream of one start of the demo.
+    """Worker, ticker, notifier and stream of one start of the demo.
 
     As a context it starts Spark's Java at once, in the background, and at the end stops everything.
 
@@ -95,7 +96,7 @@ class Engine:
         self._streaming = ExitStack()
 
     def __enter__(self) -> Self:
-        self._executor = ThreadPoolExecutor(WORKERS + 1, thread_name_prefix="demo")
+        self._executor = ThreadPoolExecutor(3, thread_name_prefix="demo")
         self._stack.callback(self._executor.shutdown)
         # One thread for every call of Spark: a session is active in the thread that made it, and formats
         # are looked up in the active one.
@@ -115,16 +116,17 @@ class Engine:
         self._stack.close()
 
     def start(self) -> None:
-        """Start the stream, the workers and the ticker; the database is prepared."""
+        """Start the stream, the worker, the ticker and the notifier; the database is prepared."""
         pool = self._stack.enter_context(
             ConnectionPool(
                 self._database.conninfo,
-                min_size=WORKERS + 1,
-                max_size=WORKERS + 1,
-                kwargs={"application_name": "pgsluice demo worker"},
+                min_size=2,
+                max_size=2,
+                kwargs={"application_name": "pgsluice demo upkeep"},
                 open=False,
             )
         )
+        loop = self._stack.enter_context(asyncio.Runner()).get_loop()
         self._stack.callback(self._end_threads)
         self._stack.callback(self._streaming.close)
         self._stream = self._spark_thread.submit(self._start_stream).result()
@@ -133,22 +135,21 @@ class Engine:
         # measured afterwards is the flow.
         self._stream.await_ready(deadline_s=_READY_DEADLINE_S)
         self._stack.enter_context(consume.failures_without_traceback())
-        for _ in range(WORKERS):
-            worker = QueueWorker(
-                pool,
-                consume.QUEUE,
-                consume.handle,
-                visibility_timeout_s=_VISIBILITY_TIMEOUT_S,
-                retry=_RETRY,
-            )
-            self._threads.append(self._executor.submit(worker.run, self._stop))
-        self._threads.append(self._executor.submit(Ticker(pool).run, self._stop))
+        for upkeep in (Notifier(pool), Ticker(pool)):
+            self._threads.append(self._executor.submit(upkeep.run, self._stop))
+        app = App(self._database.conninfo, name="demo worker")
+        app.handler(consume.QUEUE, retry=_RETRY, lease_s=_LEASE_S, concurrency=WORKERS)(
+            consume.handle
+        )
+        worker = Worker(app)
+        self._threads.append(self._executor.submit(loop.run_until_complete, worker.run()))
+        self._stack.callback(lambda: loop.call_soon_threadsafe(worker.stop))
 
     def look(self, db: psycopg.Connection[Any]) -> Progress:
         """Wait a moment and see how far everything is.
 
         Raises:
-            Exception: What a worker, the ticker or the stream failed with.
+            Exception: What the worker, the ticker, the notifier or the stream failed with.
         """
         self._stop.wait(_LOOK_S)
         for thread in self._threads:

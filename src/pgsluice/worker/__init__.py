@@ -6,7 +6,6 @@ from pgsluice.worker.engine._async.event_consumer import AsyncEventConsumer
 from pgsluice.worker.engine._sync.event_batch import EventBatch
 from pgsluice.worker.engine._sync.event_consumer import EventConsumer
 from pgsluice.worker.engine.context import Context, SyncContext
-from pgsluice.worker.engine.queue_worker import QueueWorker
 from pgsluice.worker.engine.worker import Worker, WorkerOptions
 from pgsluice.worker.handlers.answer import Answer, Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import Batch, Execution, Mode
@@ -43,7 +42,6 @@ __all__ = [
     "Mode",
     "Notifier",
     "Pace",
-    "QueueWorker",
     "Reject",
     "Release",
     "Retry",
