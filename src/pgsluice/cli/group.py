@@ -10,13 +10,20 @@ from typing import Any, Literal, TypeVar, cast
 
 import click
 
+from pgsluice.cli.clients import event_log, share_group
 from pgsluice.cli.group_dead_letters import dead_letters
-from pgsluice.cli.group_shared import group_argument, share_group
-from pgsluice.cli.log_shared import event_log, log_argument, optional_log_argument
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.options import (
+    dsn_option,
+    group_argument,
+    json_lines_option,
+    json_option,
+    log_argument,
+    optional_log_argument,
+)
+from pgsluice.cli.output import show
+from pgsluice.cli.parsing import time
 from pgsluice.cli.queue_archive import seconds
-from pgsluice.cli.queue_shared import json_lines_option, show, time
 from pgsluice.client import GroupOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])

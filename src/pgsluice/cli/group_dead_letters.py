@@ -10,12 +10,17 @@ from typing import Any, TypeVar
 
 import click
 
-from pgsluice.cli.group_shared import group_argument, share_group
-from pgsluice.cli.log_shared import log_argument
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.clients import STEP, share_group
+from pgsluice.cli.options import (
+    dsn_option,
+    group_argument,
+    json_lines_option,
+    json_option,
+    log_argument,
+)
+from pgsluice.cli.output import print_lines, progress, report
+from pgsluice.cli.parsing import time as parse_time
 from pgsluice.cli.queue_archive import duration, interruptible
-from pgsluice.cli.queue_shared import STEP, json_lines_option, print_lines, progress, report
-from pgsluice.cli.queue_shared import time as parse_time
 from pgsluice.client import DeadEvent, ShareGroup
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pgsluice.cli.options import json_option
-from pgsluice.cli.queue_shared import show
+from pgsluice.cli.output import show
 from pgsluice.lake.job_results import TARGET_MB_DEFAULT, TableState
 from pgsluice.lake.jobs import HISTORY_DEFAULT, RETENTION_HOURS_DEFAULT
 from pgsluice.lake.jobs import compact as run_compact

@@ -9,11 +9,19 @@ from typing import Any
 
 import click
 
+from pgsluice.cli.clients import event_log
 from pgsluice.cli.log_consume import consume
-from pgsluice.cli.log_shared import event_log, log_argument, optional_log_argument
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import FreeText, dsn_option, json_option
-from pgsluice.cli.queue_shared import json_lines_option, lines, show
+from pgsluice.cli.options import (
+    FreeText,
+    dsn_option,
+    json_lines_option,
+    json_option,
+    log_argument,
+    optional_log_argument,
+)
+from pgsluice.cli.output import show
+from pgsluice.cli.parsing import lines
 from pgsluice.client import EventLog, LogTick, NewEvent
 from pgsluice.errors import LogInUseError, LogNotFoundError
 

@@ -9,9 +9,9 @@ import click
 import psycopg
 from psycopg_pool import ConnectionPool
 
-from pgsluice.cli.log_shared import log_argument, naming_the_way_out
-from pgsluice.cli.options import dsn_option
-from pgsluice.cli.queue_shared import json_lines_option, print_lines
+from pgsluice.cli.clients import naming_the_way_out
+from pgsluice.cli.options import dsn_option, json_lines_option, log_argument
+from pgsluice.cli.output import print_lines
 from pgsluice.cli.signals import stop_on_signals
 from pgsluice.connection import connect, for_writing, resolve
 from pgsluice.errors import ConsumerNotFoundError

@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.queue_shared import show
+from pgsluice.cli.output import show
 from pgsluice.cli.signals import stop_on_signals
 from pgsluice.client import MaintenanceStep
 from pgsluice.connection import Target, connect, for_writing, resolve

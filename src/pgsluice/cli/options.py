@@ -1,4 +1,4 @@
-"""Options that several commands share, spelled once."""
+"""Options and arguments of several commands, spelled once."""
 
 from __future__ import annotations
 
@@ -45,3 +45,13 @@ dsn_option = click.option(
     "libpq's PG* variables, then the embedded server; empty is an error.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+json_lines_option = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    help="Changes nothing: what is printed is JSON lines anyway.",
+)
+name_argument = click.argument("queue_name", metavar="QUEUE")
+log_argument = click.argument("queue_name", metavar="LOG")
+optional_log_argument = click.argument("queue_name", metavar="[LOG]", required=False)
+group_argument = click.argument("group_name", metavar="GROUP")

@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
-from pgsluice.cli.pipeline_shared import (
-    Command,
-    carry,
-    carry_kind,
-    every_option,
-    lake_option,
-    run_options,
-    target_options,
-)
-from pgsluice.cli.queue_shared import time
+from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.parsing import time
+from pgsluice.cli.pipeline_run import carry, carry_kind
 from pgsluice.cli.verify import verify
 from pgsluice.pipelines import config
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_lake_option = click.option(
+    "--lake",
+    required=True,
+    metavar="DIR",
+    help="The Delta table's folder; made when it is not there.",
+)
+_every_option = click.option(
+    "--every-s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Without --once: how long to rest before looking again, seconds.",
+)
+_RUN_OPTIONS = (
+    click.option("--once", is_flag=True, help="End when everything is done that is there now."),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="How each line on standard error is written. None holds a payload or a password.",
+    ),
+    json_option,
+    dsn_option,
+)
+
+
+def _target_options(command: Command) -> Command:
+    """Give a command the two places that rows can go to."""
+    queue = click.option("--queue", metavar="NAME", help="The work queue to add to; or")
+    return queue(click.option("--log", metavar="NAME", help="the event log.")(command))
+
+
+def _run_options(command: Command) -> Command:
+    """Give a command the options that every kind of pipeline has."""
+    for option in reversed(_RUN_OPTIONS):
+        command = option(command)
+    return command
 
 
 class _Kinds(click.Group):
@@ -75,7 +109,7 @@ _STREAM_OPTIONS = (
 def _stream_options(command: Command) -> Command:
     for option in reversed(_STREAM_OPTIONS):
         command = option(command)
-    return run_options(command)
+    return _run_options(command)
 
 
 def _counts(
@@ -133,7 +167,7 @@ def run() -> None:
     metavar="FILE",
     help="The TOML file with the sections.",
 )
-@run_options
+@_run_options
 def _sections(names: tuple[str, ...], file: Path, **how: Any) -> None:
     """Run pipelines that are sections of a TOML file; `all` runs all of them.
 
@@ -158,7 +192,7 @@ def _by_name(
 
 @run.command(short_help="Stream an event log into a Delta table.")
 @click.option("--log", required=True, metavar="NAME", help="The event log.")
-@lake_option
+@_lake_option
 @click.option(
     "--checkpoint",
     required=True,
@@ -251,7 +285,7 @@ def changes(**options: Any) -> None:
     show_default=True,
     help="Which of its two tables. Only an archive is verified.",
 )
-@lake_option
+@_lake_option
 @click.option(
     "--export",
     metavar="NAME",
@@ -262,8 +296,8 @@ def changes(**options: Any) -> None:
     is_flag=True,
     help="Drop from the archive what all copies have verified in the lake.",
 )
-@every_option
-@run_options
+@_every_option
+@_run_options
 def archive(**options: Any) -> None:
     """Copy the rows that the Delta table does not hold yet, in one commit, and verify them there.
 
@@ -302,8 +336,8 @@ def archive(**options: Any) -> None:
     help="Windows that begin before it stay as they are, and the figures for all of the time: 2026-01-31T10:00Z.",
 )
 @click.option("--report/--no-report", default=True, help="Write report.html, with plots.")
-@every_option
-@run_options
+@_every_option
+@_run_options
 def analytics(**options: Any) -> None:
     """Count and measure what became of the messages of queues, per window of time.
 
@@ -315,7 +349,7 @@ def analytics(**options: Any) -> None:
 
 @run.command(short_help="Add the rows of files to a queue or a log.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@target_options
+@_target_options
 @click.option(
     "--ev-type",
     default="ingest",
@@ -335,8 +369,8 @@ def analytics(**options: Any) -> None:
     show_default=True,
     help="The most rows in one transaction.",
 )
-@every_option
-@run_options
+@_every_option
+@_run_options
 def ingest(**options: Any) -> None:
     """Add the rows of files to a work queue or to an event log, each once, however often it is run.
 
@@ -359,7 +393,7 @@ def ingest(**options: Any) -> None:
     required=True,
     help="What this replay is called: each row is added once for each name. Another selection needs another.",
 )
-@target_options
+@_target_options
 @click.option(
     "--ev-type",
     default="replay",
@@ -388,7 +422,7 @@ def ingest(**options: Any) -> None:
     show_default=True,
     help="The most rows in one transaction.",
 )
-@run_options
+@_run_options
 def replay(**options: Any) -> None:
     """Add rows of a table of the lake to a work queue or to an event log, in the order of their ids.
 

@@ -9,26 +9,17 @@ from typing import Any
 
 import click
 
+from pgsluice.cli.clients import STEP, work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
+from pgsluice.cli.output import print_lines, report, show
+from pgsluice.cli.parsing import json_object, json_value, lines
 from pgsluice.cli.queue_archive import exports, replay, replays, retention
 from pgsluice.cli.queue_dead_letters import dead_letters
 from pgsluice.cli.queue_limits import blocked, limits, unpark
 from pgsluice.cli.queue_look import browse, count, get, peek
 from pgsluice.cli.queue_partitions import create_queue, partition_options, partitions
 from pgsluice.cli.queue_retries import retry_policy
-from pgsluice.cli.queue_shared import (
-    STEP,
-    json_lines_option,
-    json_object,
-    json_value,
-    lines,
-    name_argument,
-    print_lines,
-    report,
-    show,
-    work_queue,
-)
 from pgsluice.cli.queue_streams import streams
 from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics

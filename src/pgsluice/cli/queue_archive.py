@@ -13,19 +13,11 @@ from typing import Any
 
 import click
 
+from pgsluice.cli.clients import STEP, work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.queue_shared import (
-    STEP,
-    filter_options,
-    name_argument,
-    print_lines,
-    progress,
-    read_filter,
-    report,
-    show,
-    work_queue,
-)
+from pgsluice.cli.options import dsn_option, json_option, name_argument
+from pgsluice.cli.output import print_lines, progress, report, show
+from pgsluice.cli.parsing import filter_options, read_filter
 from pgsluice.client import ReplayStep, WorkQueue
 from pgsluice.errors import ExportError, QueueNotFoundError
 

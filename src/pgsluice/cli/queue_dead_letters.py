@@ -9,19 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.clients import work_queue
+from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
+from pgsluice.cli.output import print_lines, report
+from pgsluice.cli.parsing import filter_options, read_filter
 from pgsluice.cli.queue_archive import duration, interruptible, say
 from pgsluice.cli.queue_archive import redrive as redrive_matching
 from pgsluice.cli.queue_look import pages
-from pgsluice.cli.queue_shared import (
-    filter_options,
-    json_lines_option,
-    name_argument,
-    print_lines,
-    read_filter,
-    report,
-    work_queue,
-)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from pgsluice.cli.clients import work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import FreeText, dsn_option, json_option
-from pgsluice.cli.queue_shared import json_lines_option, name_argument, show, work_queue
+from pgsluice.cli.options import FreeText, dsn_option, json_lines_option, json_option, name_argument
+from pgsluice.cli.output import show
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -8,17 +8,10 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.options import dsn_option
-from pgsluice.cli.queue_shared import (
-    STEP,
-    filter_options,
-    json_lines_option,
-    name_argument,
-    print_lines,
-    read_filter,
-    report,
-    work_queue,
-)
+from pgsluice.cli.clients import STEP, work_queue
+from pgsluice.cli.options import dsn_option, json_lines_option, name_argument
+from pgsluice.cli.output import print_lines, report
+from pgsluice.cli.parsing import filter_options, read_filter
 from pgsluice.client import WorkQueue
 
 _in = click.option(

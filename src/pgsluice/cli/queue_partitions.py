@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.queue_shared import name_argument, show, work_queue
+from pgsluice.cli.clients import work_queue
+from pgsluice.cli.options import dsn_option, json_option, name_argument
+from pgsluice.cli.output import show
 from pgsluice.client import WorkQueue
 
 Command = TypeVar("Command", bound=Callable[..., Any])

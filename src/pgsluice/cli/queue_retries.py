@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
+from pgsluice.cli.clients import work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
+from pgsluice.cli.output import show
 from pgsluice.cli.queue_archive import FOR_EVER, duration
-from pgsluice.cli.queue_shared import json_lines_option, name_argument, show, work_queue
 from pgsluice.client import RetryPolicy
 from pgsluice.errors import QueueNotFoundError
 

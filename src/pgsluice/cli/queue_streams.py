@@ -6,10 +6,11 @@ import sys
 
 import click
 
+from pgsluice.cli.clients import work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.output import show
 from pgsluice.cli.queue_archive import say
-from pgsluice.cli.queue_shared import show, work_queue
 
 
 @click.command()

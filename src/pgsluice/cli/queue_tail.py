@@ -7,14 +7,9 @@ from collections.abc import Callable
 
 import click
 
-from pgsluice.cli.options import dsn_option
-from pgsluice.cli.queue_shared import (
-    STEP,
-    json_lines_option,
-    name_argument,
-    print_lines,
-    work_queue,
-)
+from pgsluice.cli.clients import STEP, work_queue
+from pgsluice.cli.options import dsn_option, json_lines_option, name_argument
+from pgsluice.cli.output import print_lines
 from pgsluice.client import StoredMessage, WorkQueue
 
 # Ids that may still come, at most: each look asks for all of them.

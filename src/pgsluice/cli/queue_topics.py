@@ -8,19 +8,11 @@ from itertools import islice
 
 import click
 
+from pgsluice.cli.clients import STEP, work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.queue_shared import (
-    STEP,
-    json_lines_option,
-    json_object,
-    json_value,
-    lines,
-    name_argument,
-    print_lines,
-    show,
-    work_queue,
-)
+from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
+from pgsluice.cli.output import print_lines, show
+from pgsluice.cli.parsing import json_object, json_value, lines
 from pgsluice.errors import PayloadError
 
 _pattern = click.argument("pattern")

@@ -10,16 +10,10 @@ from typing import Any, cast
 import click
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import FreeText, dsn_option, json_option
+from pgsluice.cli.options import FreeText, dsn_option, json_lines_option, json_option
+from pgsluice.cli.output import print_lines, show
+from pgsluice.cli.parsing import json_object, json_value, time
 from pgsluice.cli.queue_archive import seconds
-from pgsluice.cli.queue_shared import (
-    json_lines_option,
-    json_object,
-    json_value,
-    print_lines,
-    show,
-    time,
-)
 from pgsluice.client import Schedule, ScheduleOptions, Schedules
 from pgsluice.connection import connect, resolve
 from pgsluice.errors import ScheduleNotFoundError

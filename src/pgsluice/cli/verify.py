@@ -15,7 +15,7 @@ from rich.text import Text
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.queue_shared import time
+from pgsluice.cli.parsing import time
 from pgsluice.verify import Report, verify_archive, verify_current, verify_events
 from pgsluice.verify.report import Row
 

@@ -11,8 +11,7 @@ import click
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.queue_shared import show
-from pgsluice.cli.worker_shared import app_argument, handlers_option, queues_option
+from pgsluice.cli.output import show
 from pgsluice.worker.app.choosing import choose, describe
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.process.loading import load_app
@@ -23,15 +22,42 @@ _SECONDS_OR_NONE = click.FloatRange(min=0)
 _COUNT = click.IntRange(min=1)
 
 
+def _names(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> list[str] | None:
+    """Names, apart by commas; None when there are none."""
+    if text is None:
+        return None
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    if not found:
+        raise click.BadParameter("name at least one")
+    return found
+
+
+_app_argument = click.argument("app_name", metavar="MODULE:APP")
+_queues_option = click.option(
+    "--queues",
+    metavar="A,B",
+    callback=_names,
+    help="Only the handlers whose messages come from these work queues or logs.  [default: all]",
+)
+_handlers_option = click.option(
+    "--handlers",
+    metavar="A,B",
+    callback=_names,
+    help="Only the handlers of these names.  [default: all]",
+)
+
+
 @click.group(short_help="Run the handlers of an app.")
 def worker() -> None:
     """Run the handlers of an app, and look whether they can be run."""
 
 
 @worker.command(short_help="Run handlers until told to end.")
-@app_argument
-@queues_option
-@handlers_option
+@_app_argument
+@_queues_option
+@_handlers_option
 @click.option(
     "--processes",
     type=_COUNT,
@@ -179,9 +205,9 @@ def child() -> None:
 
 
 @worker.command(short_help="Look whether handlers can be run.")
-@app_argument
-@queues_option
-@handlers_option
+@_app_argument
+@_queues_option
+@_handlers_option
 @json_option
 @dsn_option
 def check(

@@ -1,4 +1,4 @@
-"""What the commands of `pgsluice pipeline run` have in common: their options, and running one or several."""
+"""Run one or several pipelines, as the commands of `pgsluice pipeline run` ask for."""
 
 from __future__ import annotations
 
@@ -6,63 +6,21 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from pgsluice import connection
 from pgsluice.cli.main import EXIT_ERROR
-from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.signals import interrupt_on_termination, stop_on_signals
 from pgsluice.pipelines.config import Pipeline
 from pgsluice.pipelines.runner import Runner
 from pgsluice.pipelines.tasks import tasks_of
 from pgsluice.spark.running import Progress
 from pgsluice.worker.process.log_lines import JsonLines, TextLines, secrets_of
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-lake_option = click.option(
-    "--lake",
-    required=True,
-    metavar="DIR",
-    help="The Delta table's folder; made when it is not there.",
-)
-every_option = click.option(
-    "--every-s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="Without --once: how long to rest before looking again, seconds.",
-)
-_RUN_OPTIONS = (
-    click.option("--once", is_flag=True, help="End when everything is done that is there now."),
-    click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="How each line on standard error is written. None holds a payload or a password.",
-    ),
-    json_option,
-    dsn_option,
-)
-
-
-def target_options(command: Command) -> Command:
-    """Give a command the two places that rows can go to."""
-    queue = click.option("--queue", metavar="NAME", help="The work queue to add to; or")
-    return queue(click.option("--log", metavar="NAME", help="the event log.")(command))
-
-
-def run_options(command: Command) -> Command:
-    """Give a command the options that every kind of pipeline has."""
-    for option in reversed(_RUN_OPTIONS):
-        command = option(command)
-    return command
 
 
 def carry_kind(

@@ -1,0 +1,66 @@
+"""Clients of commands: each call is a transaction, and an error names the command that creates what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from pgsluice.client import EventLog, ShareGroup, WorkQueue
+from pgsluice.connection import connect, resolve
+from pgsluice.errors import GroupNotFoundError, LogNotFoundError, QueueNotFoundError
+
+# Messages in one transaction.
+STEP = 1_000
+
+
+@contextmanager
+def work_queue(dsn: str | None, queue_name: str | None = None) -> Iterator[WorkQueue]:
+    """A client whose calls are transactions of their own; a missing queue is named with the command that makes it."""
+    with connect(resolve(dsn), autocommit=True) as connection:
+        try:
+            yield WorkQueue(connection)
+        except QueueNotFoundError as error:
+            if error.sqlstate != "42P01":
+                raise  # it names the queue itself, which may be another one
+            raise QueueNotFoundError(
+                f"queue {queue_name!r} does not exist; create it with `pgsluice queue create {queue_name}`",
+                sqlstate=error.sqlstate,
+            ) from error
+
+
+@contextmanager
+def naming_the_way_out(queue_name: str | None) -> Iterator[None]:
+    """Name a missing log with the command that makes it."""
+    try:
+        yield
+    except LogNotFoundError as error:
+        raise LogNotFoundError(
+            f"event log {queue_name!r} does not exist; create it with `pgsluice log create {queue_name}`",
+            sqlstate=error.sqlstate,
+        ) from error
+
+
+@contextmanager
+def event_log(dsn: str | None, queue_name: str | None = None) -> Iterator[EventLog]:
+    """A client whose calls are transactions of their own."""
+    with connect(resolve(dsn), autocommit=True) as connection, naming_the_way_out(queue_name):
+        yield EventLog(connection)
+
+
+@contextmanager
+def share_group(
+    dsn: str | None, queue_name: str, group_name: str, other_log: str | None = None
+) -> Iterator[ShareGroup]:
+    """A client whose calls are transactions of their own; what is missing is named with the command that makes it."""
+    with ExitStack() as stack:
+        connection = stack.enter_context(connect(resolve(dsn), autocommit=True))
+        if other_log is None:  # else the server says which of the two is missing
+            stack.enter_context(naming_the_way_out(queue_name))
+        try:
+            yield ShareGroup(connection, queue_name, group_name)
+        except GroupNotFoundError as error:
+            raise GroupNotFoundError(
+                f"log {queue_name!r} has no share group {group_name!r}; create it with "
+                f"`pgsluice group create {queue_name} {group_name}`",
+                sqlstate=error.sqlstate,
+            ) from error

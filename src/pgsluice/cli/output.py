@@ -1,0 +1,94 @@
+"""What commands print: JSON lines, tables, progress, and what was missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from pgsluice.cli.main import EXIT_DIFFERENCE
+
+_WIDE = 10_000
+
+
+def print_lines(records: Iterable[Any]) -> None:
+    """Print each record as a line of JSON."""
+    for record in records:
+        click.echo(_json(_fields(record)))
+
+
+def report(asked: Iterable[int], found: Iterable[int], where: str) -> None:
+    """End with exit code 1, and say so, when something named was not there."""
+    missing = sorted(set(asked) - set(found))
+    if missing:
+        click.echo(f"not in {where}: {', '.join(map(str, missing))}", err=True)
+        sys.exit(EXIT_DIFFERENCE)
+
+
+def show(records: Iterable[Any], as_json: bool, *, empty: str) -> None:
+    """Print records as a table, or as one JSON array."""
+    rows = [_fields(record) for record in records]
+    if as_json:
+        click.echo(_json(rows))
+        return
+    if not rows:
+        click.echo(empty)
+        return
+    table = Table(box=None)
+    for name in rows[0]:
+        table.add_column(name)
+    for row in rows:
+        # As text: what looks like markup in a name is part of the name.
+        table.add_row(*(Text(_cell(value)) for value in row.values()))
+    # Never cut: a terminal wraps long lines, and a pipe has no width.
+    Console(soft_wrap=True, width=_WIDE).print(table)
+
+
+@contextmanager
+def progress(title: str, total: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error while there is a terminal to show it on; yields what to call with each step's count.
+
+    Args:
+        title: What is counted.
+        total: Asked only when there is a bar, as it may cost a scan; None when it cannot be known.
+    """
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, transient=True
+    ) as bar:
+        task = bar.add_task(title, total=total() if console.is_terminal else None)
+        yield lambda count: bar.advance(task, count)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        value = round(value, 3)
+    return "" if value is None else str(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=timedelta.total_seconds)
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    fields = record if isinstance(record, dict) else dataclasses.asdict(record)
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in fields.items()
+    }

@@ -1,0 +1,87 @@
+"""What commands are given: times, JSON, lines, and the options that filter messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, TextIO, TypeVar
+
+import click
+
+from pgsluice.errors import PayloadError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def time(text: str) -> datetime:
+    """A time as ISO 8601 writes it, in the local time zone unless it has one."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is no time; write 2026-01-31T10:00 or 2026-01-31T10:00Z"
+        ) from None
+    return moment if moment.utcoffset() is not None else moment.astimezone()
+
+
+def json_value(text: str, what: str) -> Any:
+    """Decode JSON, or raise PayloadError that says where it was."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise PayloadError(f"{what} is not JSON ({error}): {text.strip()[:80]!r}") from None
+
+
+def json_object(text: str | None, what: str) -> dict[str, Any] | None:
+    """Decode a JSON object, or raise PayloadError that says where it was; None is None."""
+    if text is None:
+        return None
+    value = json_value(text, what)
+    if not isinstance(value, dict):
+        raise PayloadError(f"{what} is not a JSON object: {text.strip()[:80]!r}")
+    return value
+
+
+def lines(stream: TextIO) -> Iterator[str]:
+    """The lines of a stream that are not empty."""
+    return (line for line in stream if line.strip())
+
+
+def filter_options(command: Command) -> Command:
+    """The options that say which messages: `read_filter` makes one dictionary of them."""
+    for option in (
+        click.option("--until", type=time, metavar="TIME", help="Only before this time."),
+        click.option(
+            "--since",
+            type=time,
+            metavar="TIME",
+            help="Only from this time on: sent, archived or given up, whichever brought it where it is.",
+        ),
+        click.option(
+            "--conditional-headers",
+            metavar="JSON",
+            help="Only messages whose headers contain this JSON object.",
+        ),
+        click.option(
+            "--conditional", metavar="JSON", help="Only messages that contain this JSON object."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def read_filter(
+    conditional: str | None,
+    conditional_headers: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> dict[str, Any]:
+    """The arguments of the clients' methods from what the filter options were given."""
+    given = {
+        "conditional": None if conditional is None else json_value(conditional, "--conditional"),
+        "conditional_headers": json_object(conditional_headers, "--conditional-headers"),
+        "since": since,
+        "until": until,
+    }
+    return {name: value for name, value in given.items() if value is not None}
