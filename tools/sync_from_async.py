@@ -25,7 +25,7 @@ WORDS = (
     (r"\bAwaitable, ", ""),
     (r"\bAwaitable\[([^\[\]]*)\]", r"\1"),
     (r"\basyncio\b", "threading"),
-    (r"\basync_(?=pause|leased)", ""),
+    (r"\basync_(?=pause|leased|attempt)", ""),
     (r'"""(The clients|Workers), written by hand.*?"""', r'"""\1, generated from `_async`."""'),
 )
 NOTE = (

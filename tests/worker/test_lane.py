@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from pgsluice.errors import ArgumentError, PayloadError, ServerError
-from pgsluice.worker.engine import patience
+from pgsluice.worker import pause
 from pgsluice.worker.engine.turns import Turn, Turns
 from pgsluice.worker.engine.worker import WorkerOptions
 from pgsluice.worker.handlers.answer import Done, Reject, Release
@@ -324,8 +324,8 @@ async def test_a_lost_connection_is_waited_out(call, caplog):
 
 def test_a_process_complains_at_most_twice_a_second_and_counts_the_rest(caplog, monkeypatch):
     clock = SimpleNamespace(monotonic=lambda: 7.0)
-    monkeypatch.setattr(patience, "time", clock)
-    complaints = patience.Complaints(logging.getLogger("test"))
+    monkeypatch.setattr(pause, "time", clock)
+    complaints = pause.Complaints(logging.getLogger("test"))
 
     for number in range(50):
         complaints.say(logging.WARNING, "number %d", number)

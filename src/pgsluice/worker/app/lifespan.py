@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from pgsluice.connection import Target, for_writing, resolve
-from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError
+from pgsluice.errors import SluiceError
 from pgsluice.worker.app.beginning import begin
 from pgsluice.worker.app.choosing import choose
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.engine.status import WorkerStatus
 from pgsluice.worker.engine.worker import Worker, WorkerOptions
-from pgsluice.worker.pause import next_delay_s
+from pgsluice.worker.pause import PASSING, Backoff
 from pgsluice.worker.upkeep.maintainer import Maintainer
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class BackgroundWorker:
                 connections=self._options.shares(self._specs.values()).total,
             )
             self._worker = self._make()
-        except (ConnectionFailedError, RetryableError) as error:
+        except PASSING as error:
             _log.warning("worker: %s; it begins when the server is there", error)
         self._task = asyncio.create_task(self._run(), name=f"pgsluice worker {self._app.name}")
 
@@ -112,7 +111,7 @@ class BackgroundWorker:
         )
 
     async def _run(self) -> None:
-        delay_s = 0.0
+        backoff = Backoff("worker", _log.log)
         while not self._is_stopping:
             try:
                 await self._worker.run()
@@ -121,9 +120,8 @@ class BackgroundWorker:
                 why = str(error)
             if self._is_stopping:
                 return
-            delay_s = next_delay_s(delay_s)
-            _log.error("worker: %s; again in %.1f s", why, delay_s)
-            await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
+            # The worker waits out transient errors itself: what ends it is an error.
+            await asyncio.sleep(backoff.failed(SluiceError(why)))
             self._worker = self._make()
 
 

@@ -23,14 +23,13 @@ from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
 from pgsluice.worker.engine.failures import EventFailedError
 from pgsluice.worker.engine.lane import IDLE_S
-from pgsluice.worker.engine.patience import Complaints, Patience
 from pgsluice.worker.engine.routing import Routing
 from pgsluice.worker.engine.status import HandlerStatus, SourceStatus
 from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, HandlerSpec
 from pgsluice.worker.handlers.outcome import RetryEventError, attempt_of
 from pgsluice.worker.handlers.retry import Retry
-from pgsluice.worker.pause import async_pause
+from pgsluice.worker.pause import Backoff, Complaints, async_pause
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
@@ -96,7 +95,7 @@ class ConsumerLane:
         self._subscription = (listener or AsyncListener("")).subscribe_log(route.log_name)
         self._complaints = complaints
         self._failures = failures
-        self._patience = Patience(self.name, complaints)
+        self._backoff = Backoff(self.name, complaints.say)
         self._consumer = AsyncEventConsumer(
             pool,
             route.log_name,
@@ -140,7 +139,7 @@ class ConsumerLane:
 
     def status(self) -> tuple[SourceStatus, list[HandlerStatus]]:
         """How it fares."""
-        error = self._patience.error
+        error = self._backoff.error
         source = SourceStatus(
             name=self.name,
             is_reachable=error is None,
@@ -197,13 +196,13 @@ class ConsumerLane:
                 self._complaints.say(logging.WARNING, "%s: %s", self.name, error)
                 continue
             except Exception as error:  # noqa: BLE001 - a lost connection, or an event that nothing is made of
-                delay_s = self._patience.failed("finish a batch", error)
+                delay_s = self._backoff.failed(error, "finish a batch")
                 if isinstance(error, EventFailedError):
                     self._report(blocked_s=delay_s)
                 self._results = {}
                 await async_pause(self._stopping, delay_s)
                 continue
-            self._patience.succeeded()
+            self._backoff.succeeded()
             if batch is not None:
                 self._count()
             else:
@@ -250,7 +249,7 @@ class ConsumerLane:
             except LogStateError:
                 pass  # paused, or ticked from outside; that may end while this runs
             except Exception as error:  # noqa: BLE001 - the next batch tells it
-                await async_pause(self._stopping, self._patience.failed("tick", error))
+                await async_pause(self._stopping, self._backoff.failed(error, "tick"))
         if not self._stopping.is_set():
             interval_s = self._subscription.interval_s(_POLL_S)
             await self._subscription.heard(min(interval_s, self._idle_s))

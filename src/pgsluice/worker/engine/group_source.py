@@ -26,13 +26,13 @@ from pgsluice.errors import (
 )
 from pgsluice.worker.engine.delivery import Delivery, Failure, Settled, Settlement
 from pgsluice.worker.engine.lock_waits import LockWaits
-from pgsluice.worker.engine.patience import PASSING
 from pgsluice.worker.engine.polling import Polling
 from pgsluice.worker.engine.routing import Routing, key_of
 from pgsluice.worker.engine.row_locks import is_locked, limited
 from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec
 from pgsluice.worker.handlers.retry import Backoff, Retry
+from pgsluice.worker.pause import PASSING
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)

@@ -6,12 +6,15 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
+from pgsluice.errors import ConnectionFailedError
 from pgsluice.worker.engine.delivery import Delivery
-from pgsluice.worker.engine.patience import Complaints, Patience, within
 from pgsluice.worker.engine.source import Source
+from pgsluice.worker.pause import Backoff, Complaints
 
+_Result = TypeVar("_Result")
 # How long one call waits for a row lock, seconds; then it is another message's turn.
 _LOCK_S = 5.0
 
@@ -45,7 +48,7 @@ class Heartbeat:
         self._source = source
         self._lease_s = lease_s
         self._complaints = complaints
-        self._patience = Patience(source.name, complaints)
+        self._backoff = Backoff(source.name, complaints.say)
         self._claimed = claimed
         self._lose = lose
         self._waiting: asyncio.Task[None] | None = None  # for a row lock
@@ -85,7 +88,7 @@ class Heartbeat:
             async with self._source.lock_waits.turn(min(self._lease_s, _LOCK_S)) as wait_s:
                 lost = await self._source.extend([delivery], self._lease_s, wait_s=wait_s)
         except Exception as error:  # noqa: BLE001 - as below
-            self._patience.failed("extend claims", error)
+            self._backoff.failed(error, "extend claims")
             return
         if lost:
             self._lose(delivery)
@@ -107,10 +110,27 @@ class Heartbeat:
         if not due:
             return []
         try:
-            lost = await within(self._lease_s / 3, self._source.extend(due, self._lease_s))
+            lost = await _within(self._lease_s / 3, self._source.extend(due, self._lease_s))
         except Exception as error:  # noqa: BLE001 - what does not pass by itself is mended by somebody
-            self._patience.failed("extend claims", error)
+            self._backoff.failed(error, "extend claims")
             now_s = time.monotonic()
             return [delivery for delivery in due if delivery.lease_end_s <= now_s]
-        self._patience.succeeded()
+        self._backoff.succeeded()
         return lost
+
+
+async def _within(seconds: float, work: Awaitable[_Result]) -> _Result:
+    """Wait for a call of the server, but not forever.
+
+    Raises:
+        ConnectionFailedError: It took longer. It may still have been done.
+    """
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await work
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise ConnectionFailedError(
+            f"no answer within {seconds:.1f} s; check that the server runs and is reachable"
+        ) from None

@@ -25,7 +25,7 @@ task of its own, with the messages handed from one to the next:
 - *Heartbeat* extends the leases of all of these when a third is over. What is lost, also as no server answers to its
   end, is dropped: what waits is forgotten, an `async def` is cancelled, a process is killed, a thread is told.
 
-No step waits for the server without the others going on, and every failure of a call is waited out (`Patience`).
+No step waits for the server without the others going on, and every failure of a call is waited out (`Backoff`).
 `stop` ends claiming, gives back uncounted what waits, and lets end what runs; `stop(now=True)` cancels that too.
 """
 
@@ -42,7 +42,6 @@ from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
 from pgsluice.worker.engine.heartbeat import Heartbeat
 from pgsluice.worker.engine.keys import Keys
-from pgsluice.worker.engine.patience import Complaints, Patience, described
 from pgsluice.worker.engine.settling import Settler
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.status import HandlerStatus, SourceStatus
@@ -50,7 +49,7 @@ from pgsluice.worker.engine.track import Run, Track
 from pgsluice.worker.engine.turns import Turns
 from pgsluice.worker.handlers.answer import Reject, Release
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec
-from pgsluice.worker.pause import async_pause
+from pgsluice.worker.pause import Backoff, Complaints, async_pause, described
 
 _CLAIM_MAX = 1_000
 _UNSETTLED_MAX = 2_000
@@ -109,7 +108,7 @@ class Lane:
         self._beginning: list[Delivery] = []
         self._owners: dict[Delivery, Track] = {}
         self._settler = Settler(source, complaints, self._on_settled)
-        self._patience = Patience(source.name, complaints)
+        self._backoff = Backoff(source.name, complaints.say)
         self._heartbeat = Heartbeat(source, self._lease_s, complaints, self._claimed, self._lose)
         self._changed = asyncio.Event()  # there may be room for a claim, or nothing to wait for
         self._nudge = asyncio.Event()  # there may be something to claim, whatever the source says
@@ -146,7 +145,7 @@ class Lane:
 
     def status(self) -> tuple[SourceStatus, list[HandlerStatus]]:
         """How it fares."""
-        error = self._patience.error
+        error = self._backoff.error
         source = SourceStatus(
             name=self._source.name,
             is_reachable=error is None,
@@ -213,10 +212,9 @@ class Lane:
             try:
                 deliveries = await self._source.claim(room, self._lease_s)
             except Exception as error:  # noqa: BLE001 - what does not pass by itself is mended by somebody
-                delay_s = self._patience.failed("claim", error)
-                await async_pause(self._stopping, delay_s)
+                await async_pause(self._stopping, self._backoff.failed(error, "claim"))
                 continue
-            self._patience.succeeded()
+            self._backoff.succeeded()
             if deliveries:
                 self._arrive(deliveries)
             elif not self._stopping.is_set():
@@ -252,8 +250,7 @@ class Lane:
             if waits[0].done():
                 waits[0].result()
         except Exception as error:  # noqa: BLE001 - as for a claim
-            delay_s = self._patience.failed("wait", error)
-            await async_pause(self._stopping, delay_s)
+            await async_pause(self._stopping, self._backoff.failed(error, "wait"))
         finally:
             for task in waits:
                 task.cancel()
@@ -275,8 +272,7 @@ class Lane:
         try:
             begun = await self._source.begin(fresh) if fresh else []
         except Exception as error:  # noqa: BLE001 - as for a claim
-            delay_s = self._patience.failed("start messages", error)
-            await async_pause(self._stopping, delay_s)
+            await async_pause(self._stopping, self._backoff.failed(error, "start messages"))
             track.waiting.extendleft(reversed([each for each in fresh if each in self._owners]))
             begun = []
             if self._stopping.is_set():

@@ -21,12 +21,12 @@ from pgsluice.errors import SluiceError
 from pgsluice.worker.engine.declared_limits import declare_limits
 from pgsluice.worker.engine.delivery import Delivery, Failure, Settled, Settlement
 from pgsluice.worker.engine.lock_waits import LockWaits
-from pgsluice.worker.engine.patience import PASSING
 from pgsluice.worker.engine.polling import Polling
 from pgsluice.worker.engine.row_locks import RowLocks
 from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.pause import PASSING
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)

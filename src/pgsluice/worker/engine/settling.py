@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from pgsluice.worker.engine.delivery import Delivery, Settled, Settlement
-from pgsluice.worker.engine.patience import PASSING, Complaints, Patience, described
 from pgsluice.worker.engine.source import Source
+from pgsluice.worker.pause import PASSING, Backoff, Complaints, described
 
 _AT_ONCE = 1_000
 # As many are worth a call of their own; fewer wait while every turn of the event loop brings more.
@@ -44,7 +44,7 @@ class Settler:
         """
         self._source = source
         self._on_settled = on_settled
-        self._patience = Patience(source.name, complaints)
+        self._backoff = Backoff(source.name, complaints.say)
         self._complaints = complaints
         self._waiting: list[Settlement] = []
         self._locked: deque[Settlement] = deque()
@@ -99,14 +99,14 @@ class Settler:
             try:
                 settled = await self._source.settle(batch)
             except PASSING as error:
-                delay_s = self._patience.failed(f"settle {len(batch)} messages", error)
+                delay_s = self._backoff.failed(error, f"settle {len(batch)} messages")
                 if self._is_stopping:
                     self._drop_lapsed()
                 await asyncio.sleep(delay_s if self._waiting else 0)
             except Exception as error:  # noqa: BLE001 - one that cannot be settled must not keep the others
                 await self._settle_each(batch, error)
             else:
-                self._patience.succeeded()
+                self._backoff.succeeded()
                 self._took(batch, settled)
 
     def _took(self, batch: list[Settlement], settled: Sequence[Settled]) -> None:
@@ -127,7 +127,7 @@ class Settler:
                 async with self._source.lock_waits.turn(_LOCK_S) as wait_s:
                     (settled,) = await self._source.settle([settlement], wait_s=wait_s)
             except Exception as error:  # noqa: BLE001 - among the others it is found whether it can be settled
-                await asyncio.sleep(self._patience.failed("settle a locked message", error))
+                await asyncio.sleep(self._backoff.failed(error, "settle a locked message"))
                 self._waiting.append(self._locked.popleft())
                 self._filled.set()
             else:
@@ -155,7 +155,7 @@ class Settler:
     async def _settle_each(self, batch: list[Settlement], error: Exception) -> None:
         """Find the one that the call fails for, and leave it to the end of its claim."""
         if len(batch) > 1:
-            self._patience.failed(f"settle {len(batch)} messages at once", error)
+            self._backoff.failed(error, f"settle {len(batch)} messages at once")
         while batch and self._waiting and batch[0] is self._waiting[0]:
             settlement = batch.pop(0)
             try:

@@ -25,7 +25,6 @@ from pgsluice.worker.engine.delivery import Counts
 from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog
 from pgsluice.worker.engine.lane import IDLE_S, Lane
-from pgsluice.worker.engine.patience import PASSING, Complaints, Patience
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.sources import Feed, make_feeds
 from pgsluice.worker.engine.status import HandlerStatus, SourceStatus, WorkerStatus
@@ -33,7 +32,7 @@ from pgsluice.worker.engine.turns import Turns
 from pgsluice.worker.forks import end_in_forks
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.middleware import Middleware
-from pgsluice.worker.pause import async_pause
+from pgsluice.worker.pause import Backoff, Complaints
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
@@ -338,14 +337,11 @@ class Worker:
     async def _prepare(self, name: str, prepare: Callable[[], Awaitable[None]]) -> None:
         """Let a source make itself ready, when the server is there."""
         assert self._stopping is not None  # noqa: S101 - made by `run`
-        patience = Patience(name, self._complaints)
+        backoff = Backoff(name, self._complaints.say)
         while not self._stopping.is_set():
-            try:
+            async with backoff.async_attempt(self._stopping, doing="prepare"):
                 with unhurried():
                     await prepare()
-            except PASSING as error:
-                await async_pause(self._stopping, patience.failed("prepare", error))
-            else:
                 return
 
     async def _work(self) -> None:

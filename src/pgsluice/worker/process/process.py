@@ -6,15 +6,14 @@ import asyncio
 import contextlib
 import logging
 import os
-import random
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
 
-from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError
-from pgsluice.worker.pause import next_delay_s
+from pgsluice.errors import SluiceError
+from pgsluice.worker.pause import PASSING, Backoff
 from pgsluice.worker.process.shutdown import Level, Shutdown
 
 EXIT_DONE = 0
@@ -27,7 +26,6 @@ Tell = Callable[[dict[str, Any]], None]
 
 _log = logging.getLogger(__name__)
 _BEAT_S = 0.5
-_RECONNECT_MAX_S = 1.0
 # After the end was wanted at once; then what hangs is left hanging.
 AT_ONCE_S = 3.0
 _EXIT_S = 5.0
@@ -132,15 +130,14 @@ async def _steer(
 
 async def _start(begin: Callable[[], Awaitable[Result]], tell: Tell) -> Result:
     """Look whether it can start, and wait as long as the server is away."""
-    delay_s = 0.0
+    backoff = Backoff("", _log.log)
     while True:
         try:
             return await begin()
-        except (ConnectionFailedError, RetryableError) as error:
-            delay_s = min(_RECONNECT_MAX_S, next_delay_s(delay_s))
-            _log.warning("%s; again in %.1f s", error, delay_s)
+        except PASSING as error:
+            delay_s = backoff.failed(error)
             tell({"state": "starting", "waits_for": "server"})
-            await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
+            await asyncio.sleep(delay_s)
 
 
 async def _beat(worker: Runnable, tell: Tell) -> None:

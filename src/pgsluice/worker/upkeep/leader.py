@@ -16,9 +16,9 @@ import psycopg
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
-from pgsluice.errors import ConnectionFailedError, RetryableError, translate
+from pgsluice.errors import translate
 from pgsluice.worker.forks import close_in_forks
-from pgsluice.worker.pause import next_delay_s
+from pgsluice.worker.pause import Backoff
 
 Work = Callable[[threading.Event], None]
 
@@ -28,8 +28,6 @@ _log = logging.getLogger(__name__)
 _SIGN_S = 1.0
 _SILENCE_S = 1.5
 _ANSWER_S = 3.0
-# A server that comes back is found after so long at most.
-_RECONNECT_MAX_S = 1.0
 _SLICE_S = 0.25
 _END_S = 5.0
 
@@ -86,27 +84,24 @@ class Leader:
         Raises:
             SluiceError: What waiting does not mend, such as a role that may not maintain; or what `work` raised.
         """
-        delay_s = 0.0
+        backoff = Backoff("maintenance", _log.log)
         while not stop.is_set():
-            try:
-                with self._session() as session:
-                    self._serve(session, stop, work)
-                    return
-            except (ConnectionFailedError, RetryableError) as error:
-                if self._standing is not Standing.APART:
-                    delay_s = 0.0
-                delay_s = min(_RECONNECT_MAX_S, next_delay_s(delay_s))
-                _log.warning("maintenance: %s; again in %.1f s", error, delay_s)
-                self._standing = Standing.APART
-                stop.wait(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
-            finally:
-                self._standing = Standing.APART
+            with backoff.attempt(stop):
+                try:
+                    with self._session() as session:
+                        self._serve(session, stop, work, backoff)
+                        return
+                finally:
+                    self._standing = Standing.APART
 
-    def _serve(self, session: psycopg.Connection[Any], stop: threading.Event, work: Work) -> None:
+    def _serve(
+        self, session: psycopg.Connection[Any], stop: threading.Event, work: Work, backoff: Backoff
+    ) -> None:
         term: _Term | None = None
         try:
             while not stop.is_set():
                 leads = self._lead(session)
+                backoff.succeeded()
                 if leads is None:
                     self._pooled(stop, work)
                     return

@@ -13,8 +13,8 @@ from psycopg_pool import ConnectionPool
 from pgsluice.client import EventLog, MaintenanceStep, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.logs import rotate_page
-from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError, SluiceError
-from pgsluice.worker.pause import next_delay_s
+from pgsluice.errors import ArgumentError, ConnectionFailedError, SluiceError
+from pgsluice.worker.pause import DELAY_MAX_S, PASSING, Backoff
 
 Report = Callable[[MaintenanceStep], None]
 
@@ -70,20 +70,15 @@ class Maintenance:
         Raises:
             SluiceError: Every step failed, such as for a role that may not maintain.
         """
-        delay_s = 0.0
+        backoff = Backoff("maintenance", _log.log, delay_max_s=DELAY_MAX_S)
         round_at_s = 0.0
         while not stop.is_set():
             is_full = time.monotonic() >= round_at_s
-            try:
+            with backoff.attempt(stop):
                 self._round(stop, is_full=is_full)
                 if is_full:
                     round_at_s = time.monotonic() + self._period_s
-                delay_s = 0.0
                 stop.wait(min(self._retry_period_s, max(0.0, round_at_s - time.monotonic())))
-            except (ConnectionFailedError, RetryableError) as error:
-                delay_s = next_delay_s(delay_s)
-                _log.warning("maintenance: %s; again in %.1f s", error, delay_s)
-                stop.wait(delay_s)
 
     def run_once(self) -> list[MaintenanceStep]:
         """Do all there is to do now.
@@ -177,7 +172,7 @@ class Maintenance:
             try:
                 if not self._events.run_extra_maint(queue_name, function_name):
                     continue
-            except (ConnectionFailedError, RetryableError):
+            except PASSING:
                 raise
             except SluiceError as error:
                 failed.append(self._failed("extra", queue_name, f"{function_name}: {error}"))

@@ -15,8 +15,8 @@ from pgsluice.client import AsyncSchedules, FiredSlot, NewEvent, ScheduleOptions
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import schedules as calls
 from pgsluice.client.schedule_records import CatchUp
-from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
-from pgsluice.worker.pause import next_delay_s
+from pgsluice.errors import ArgumentError
+from pgsluice.worker.pause import DELAY_MAX_S, Backoff
 
 _log = logging.getLogger(__name__)
 # After a look at which others held all that was due.
@@ -154,10 +154,10 @@ class Scheduler:
         Raises:
             SluiceError: What waiting does not mend, such as a role that may not fire.
         """
-        delay_s = 0.0
+        backoff = Backoff("scheduler", _log.log, delay_max_s=DELAY_MAX_S)
         busy_s = _BUSY_MIN_S
         while not stop.is_set():
-            try:
+            with backoff.attempt(stop):
                 due_in_s = self._runner.run(calls.next_schedule_in_s())
                 if due_in_s is None or due_in_s > 0:
                     wait_s, busy_s = due_in_s or self._poll_interval_s, _BUSY_MIN_S
@@ -165,12 +165,7 @@ class Scheduler:
                     wait_s, busy_s = 0.0, _BUSY_MIN_S
                 else:
                     wait_s, busy_s = busy_s, busy_s * 2
-                delay_s = 0.0
                 stop.wait(min(wait_s, self._poll_interval_s))
-            except (ConnectionFailedError, RetryableError) as error:
-                delay_s = next_delay_s(delay_s)
-                _log.warning("scheduler: %s; again in %.1f s", error, delay_s)
-                stop.wait(delay_s)
 
     def run_once(self) -> list[FiredSlot]:
         """Fire all that is due now.

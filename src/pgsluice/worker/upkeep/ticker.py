@@ -14,9 +14,9 @@ from pgsluice.client import EventLog, LogTick
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.listeners import ticker_sign
 from pgsluice.client.calls.logs import tick_page
-from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
+from pgsluice.errors import ArgumentError
 from pgsluice.worker.engine._sync.lease import leased
-from pgsluice.worker.pause import next_delay_s
+from pgsluice.worker.pause import DELAY_MAX_S, Backoff
 
 _log = logging.getLogger(__name__)
 # For so long after a tick the next is looked for as often as may be: arrivals that are not evenly spread leave gaps.
@@ -83,27 +83,22 @@ class Ticker:
         Raises:
             SluiceError: What waiting does not mend, such as a role that may not tick.
         """
-        delay_s = 0.0
+        backoff = Backoff("ticker", _log.log, delay_max_s=DELAY_MAX_S)
         while not stop.is_set():
-            try:
-                # One session: it remembers of which logs everything is ticked.
-                with leased(self._pool) as connection:
-                    log, runner = EventLog(connection), Runner(connection)
-                    connection.add_notice_handler(self._warn)
-                    sign_at_s = 0.0
-                    while not stop.is_set():
-                        self._adapt(_sweep(runner))
-                        delay_s = 0.0
-                        if time.monotonic() >= sign_at_s:
-                            sign_at_s = time.monotonic() + self._heartbeat_s
-                            runner.run(ticker_sign())
-                        self._wait(log, stop)
-                    runner.run(ticker_sign(is_gone=True))
-                    connection.remove_notice_handler(self._warn)
-            except (ConnectionFailedError, RetryableError) as error:
-                delay_s = next_delay_s(delay_s)
-                _log.warning("ticker: %s; again in %.1f s", error, delay_s)
-                stop.wait(delay_s)
+            # One session: it remembers of which logs everything is ticked.
+            with backoff.attempt(stop), leased(self._pool) as connection:
+                log, runner = EventLog(connection), Runner(connection)
+                connection.add_notice_handler(self._warn)
+                sign_at_s = 0.0
+                while not stop.is_set():
+                    self._adapt(_sweep(runner))
+                    backoff.succeeded()
+                    if time.monotonic() >= sign_at_s:
+                        sign_at_s = time.monotonic() + self._heartbeat_s
+                        runner.run(ticker_sign())
+                    self._wait(log, stop)
+                runner.run(ticker_sign(is_gone=True))
+                connection.remove_notice_handler(self._warn)
 
     def run_once(self) -> list[LogTick]:
         """Tick once, and return the ticks that were made.

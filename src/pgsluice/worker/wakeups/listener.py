@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from pgsluice.errors import (
     SluiceError,
     translate,
 )
-from pgsluice.worker.pause import next_delay_s
+from pgsluice.worker.pause import Backoff
 from pgsluice.worker.wakeups.link import Link, is_lent, linked
 from pgsluice.worker.wakeups.signs import (
     ANSWER,
@@ -46,8 +45,6 @@ _log = logging.getLogger(__name__)
 _CLOSE_S = 1.0
 # A pooler in between does not go away by itself; but an address may come to mean another server.
 _POOLED_PAUSE_S = 300.0
-# A server that is back is found within about this.
-_RECONNECT_MAX_S = 1.0
 # However many wait: so often at least each of them looks.
 _FALLBACK_MAX_S = 600.0
 
@@ -172,7 +169,7 @@ class AsyncListener:
         return subscription
 
     async def _run(self) -> None:
-        delay_s = 0.0
+        backoff = Backoff("listener", _log.log)
         try:
             while not self._is_closing:
                 try:
@@ -180,17 +177,16 @@ class AsyncListener:
                         await self._hear(link)
                 except _PooledError:
                     self._lose(ListenerState.POOLED, REASONS[ListenerState.POOLED])
-                    delay_s = 0.0
+                    backoff.succeeded()
                     await self._pause(_POOLED_PAUSE_S)
                     continue
                 except SluiceError as error:
                     if self._reliable:
-                        delay_s = 0.0
+                        backoff.succeeded()
                     if self._state is not ListenerState.DEAF:
                         self._lose(ListenerState.CONNECTING, str(error))
                 self._lose(self._state, self._reason)
-                delay_s = min(_RECONNECT_MAX_S, next_delay_s(delay_s))
-                await self._pause(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
+                await self._pause(backoff.next_s())
         finally:
             self._lose(ListenerState.CLOSED, "it was closed")
 

@@ -16,8 +16,8 @@ from psycopg_pool import ConnectionPool
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import listeners as calls
 from pgsluice.client.calls.listeners import QueueIds
-from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError, SluiceError
-from pgsluice.worker.pause import next_delay_s
+from pgsluice.errors import ArgumentError, SluiceError
+from pgsluice.worker.pause import DELAY_MAX_S, Backoff
 from pgsluice.worker.wakeups.readiness import Readiness
 
 _Item = TypeVar("_Item")
@@ -94,31 +94,22 @@ class Notifier:
         Raises:
             SluiceError: What waiting does not mend, such as a role that may not read a queue.
         """
+        backoff = Backoff("notifier", _log.log, delay_max_s=DELAY_MAX_S)
         try:
-            self._run(stop)
+            while not stop.is_set():
+                began_s = time.monotonic()
+                # What it found last before a failure may not have been announced.
+                with backoff.attempt(stop, on_failure=self._step_down):
+                    self.run_once()
+                    if self._is_leader:
+                        stop.wait(self._rest_s(began_s, time.monotonic()))
+                    else:
+                        stop.wait(_STANDBY_LOOK_S * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
         finally:
             if self._is_leader:
                 with contextlib.suppress(SluiceError):
                     self._runner.run(calls.notifier_resign(self._number))
                 self._step_down()
-
-    def _run(self, stop: threading.Event) -> None:
-        delay_s = 0.0
-        while not stop.is_set():
-            began_s = time.monotonic()
-            try:
-                self.run_once()
-            except (ConnectionFailedError, RetryableError) as error:
-                self._step_down()  # what it found last may not have been announced
-                delay_s = next_delay_s(delay_s)
-                _log.warning("notifier: %s; again in %.1f s", error, delay_s)
-                stop.wait(delay_s)
-                continue
-            delay_s = 0.0
-            if self._is_leader:
-                stop.wait(self._rest_s(began_s, time.monotonic()))
-            else:
-                stop.wait(_STANDBY_LOOK_S * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
 
     def run_once(self) -> int:
         """Go round once.

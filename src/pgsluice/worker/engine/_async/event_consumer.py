@@ -21,7 +21,6 @@ from pgsluice.client.calls import Call, logs
 from pgsluice.errors import (
     ArgumentError,
     BatchNotFoundError,
-    ConnectionFailedError,
     LogStateError,
     PrivilegeError,
     RetryableError,
@@ -48,7 +47,7 @@ from pgsluice.worker.handlers.outcome import (
     dead_letter_headers,
 )
 from pgsluice.worker.handlers.retry import Retry
-from pgsluice.worker.pause import async_pause, next_delay_s
+from pgsluice.worker.pause import DELAY_MAX_S, Backoff, async_pause
 
 _log = logging.getLogger(__name__)
 _STOP_LOOK_S = 0.1
@@ -141,7 +140,6 @@ class AsyncEventConsumer:
         self._poll_interval_s = poll_interval_s
         self._ticks = ticks
         self._tick_at_s = 0.0
-        self._delay_s = 0.0
         self._failures = FailureLog()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -154,16 +152,11 @@ class AsyncEventConsumer:
             SluiceError: Another thing that waiting does not mend, such as a log that does not exist.
             Exception: What the handler raised; its batch is rolled back and still open.
         """
-        self._delay_s = 0.0
+        backoff = Backoff(self._name, _log.log, delay_max_s=DELAY_MAX_S)
         try:
             while not stop.is_set():
-                try:
-                    async with async_leased(self._pool) as connection:
-                        await self._serve(connection, stop)
-                except (ConnectionFailedError, RetryableError) as error:
-                    self._delay_s = next_delay_s(self._delay_s)
-                    _log.warning("%s: %s; again in %.1f s", self._name, error, self._delay_s)
-                    await async_pause(stop, self._delay_s)
+                async with backoff.async_attempt(stop), async_leased(self._pool) as connection:
+                    await self._serve(connection, stop, backoff)
         finally:
             self._failures.flush()
 
@@ -185,7 +178,9 @@ class AsyncEventConsumer:
             except BusyError:
                 return None
 
-    async def _serve(self, connection: AsyncConnection[Any], stop: asyncio.Event) -> None:
+    async def _serve(
+        self, connection: AsyncConnection[Any], stop: asyncio.Event, backoff: Backoff
+    ) -> None:
         """Consume on one connection, which hears of ticks."""
         await self._register(connection)
         log = AsyncEventLog(connection)
@@ -201,7 +196,7 @@ class AsyncEventConsumer:
                 except BatchNotFoundError as error:
                     _log.warning("%s: %s", self._name, error)
                     continue
-                self._delay_s = 0.0
+                backoff.succeeded()
                 if consumed is not None:
                     # What was heard up to here is answered by the next look.
                     await self._hear(connection, 0.0)

@@ -22,7 +22,6 @@ from pgsluice.client.calls import Call, logs
 from pgsluice.errors import (
     ArgumentError,
     BatchNotFoundError,
-    ConnectionFailedError,
     LogStateError,
     PrivilegeError,
     RetryableError,
@@ -49,7 +48,7 @@ from pgsluice.worker.handlers.outcome import (
     dead_letter_headers,
 )
 from pgsluice.worker.handlers.retry import Retry
-from pgsluice.worker.pause import next_delay_s, pause
+from pgsluice.worker.pause import DELAY_MAX_S, Backoff, pause
 
 _log = logging.getLogger(__name__)
 _STOP_LOOK_S = 0.1
@@ -142,7 +141,6 @@ class EventConsumer:
         self._poll_interval_s = poll_interval_s
         self._ticks = ticks
         self._tick_at_s = 0.0
-        self._delay_s = 0.0
         self._failures = FailureLog()
 
     def run(self, stop: threading.Event) -> None:
@@ -155,16 +153,11 @@ class EventConsumer:
             SluiceError: Another thing that waiting does not mend, such as a log that does not exist.
             Exception: What the handler raised; its batch is rolled back and still open.
         """
-        self._delay_s = 0.0
+        backoff = Backoff(self._name, _log.log, delay_max_s=DELAY_MAX_S)
         try:
             while not stop.is_set():
-                try:
-                    with leased(self._pool) as connection:
-                        self._serve(connection, stop)
-                except (ConnectionFailedError, RetryableError) as error:
-                    self._delay_s = next_delay_s(self._delay_s)
-                    _log.warning("%s: %s; again in %.1f s", self._name, error, self._delay_s)
-                    pause(stop, self._delay_s)
+                with backoff.attempt(stop), leased(self._pool) as connection:
+                    self._serve(connection, stop, backoff)
         finally:
             self._failures.flush()
 
@@ -186,7 +179,7 @@ class EventConsumer:
             except BusyError:
                 return None
 
-    def _serve(self, connection: Connection[Any], stop: threading.Event) -> None:
+    def _serve(self, connection: Connection[Any], stop: threading.Event, backoff: Backoff) -> None:
         """Consume on one connection, which hears of ticks."""
         self._register(connection)
         log = EventLog(connection)
@@ -202,7 +195,7 @@ class EventConsumer:
                 except BatchNotFoundError as error:
                     _log.warning("%s: %s", self._name, error)
                     continue
-                self._delay_s = 0.0
+                backoff.succeeded()
                 if consumed is not None:
                     # What was heard up to here is answered by the next look.
                     self._hear(connection, 0.0)
