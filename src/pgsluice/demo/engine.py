@@ -112,7 +112,6 @@ class Engine:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stop.set()
         self._stack.close()
 
     def start(self) -> None:
@@ -135,14 +134,19 @@ class Engine:
         # measured afterwards is the flow.
         self._stream.await_ready(deadline_s=_READY_DEADLINE_S)
         self._stack.enter_context(consume.failures_without_traceback())
-        for upkeep in (Notifier(pool), Ticker(pool)):
+        notifier = Notifier(pool)
+        notifier.run_once()  # the worker's listener warns when it finds none at work
+        for upkeep in (notifier, Ticker(pool)):
             self._threads.append(self._executor.submit(upkeep.run, self._stop))
         app = App(self._database.conninfo, name="demo worker")
         app.handler(consume.QUEUE, retry=_RETRY, lease_s=_LEASE_S, concurrency=WORKERS)(
             consume.handle
         )
         worker = Worker(app)
-        self._threads.append(self._executor.submit(loop.run_until_complete, worker.run()))
+        working = self._executor.submit(loop.run_until_complete, worker.run())
+        self._threads.append(working)
+        # The worker ends first: its listener also warns when the notifier ends before it.
+        self._stack.callback(wait, [working])
         self._stack.callback(lambda: loop.call_soon_threadsafe(worker.stop))
 
     def look(self, db: psycopg.Connection[Any]) -> Progress:
@@ -226,7 +230,7 @@ class Engine:
         )
 
     def _end_threads(self) -> None:
-        # They finish the message in hand, and need the pool for it.
+        self._stop.set()
         wait(self._threads)
 
     def _stop_session(self) -> None:
