@@ -21,6 +21,8 @@ WORDS = (
     (r"__aexit__", "__exit__"),
     (r"\baclosing\b", "closing"),
     (r"\basynccontextmanager\b", "contextmanager"),
+    (r"\bAbstractAsyncContextManager\b", "AbstractContextManager"),
+    (r"\benter_async_context\b", "enter_context"),
     (r"\bcontextmanager, contextmanager\b", "contextmanager"),
     (r"\bAwaitable, ", ""),
     (r"\bAwaitable\[([^\[\]]*)\]", r"\1"),

@@ -14,10 +14,11 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, Connection
+from psycopg.pq import TransactionStatus
 
 from pgsluice.client.calls import Call
 from pgsluice.errors import ConnectionFailedError, HandlerError, LeaseLostError
-from pgsluice.worker.engine.connections import Connections
+from pgsluice.worker.engine.connections import Connections, has_ended
 from pgsluice.worker.engine.delivery import Delivery, Settled, Settlement
 from pgsluice.worker.engine.lost_sessions import was_lost
 from pgsluice.worker.engine.source import Source
@@ -181,3 +182,29 @@ class _Adapter(logging.LoggerAdapter[logging.Logger]):
     ) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
         return msg, kwargs
+
+
+def require_committable(connection: AsyncConnection[Any] | Connection[Any]) -> None:
+    """Refuse to commit what COMMIT would roll back, or what is no transaction any more.
+
+    psycopg ends the block of a closed connection without an error, and PostgreSQL answers COMMIT in a failed
+    transaction with ROLLBACK.
+
+    Raises:
+        HandlerError: It cannot be committed.
+    """
+    status = connection.info.transaction_status
+    if status is TransactionStatus.INTRANS and not has_ended(connection):
+        return
+    if status is TransactionStatus.INERROR:
+        raise HandlerError(
+            "the transaction cannot be committed: a statement in it failed, and the handler went on; put statements "
+            "that may fail into a block of their own, `with connection.transaction():`"
+        )
+    if status is TransactionStatus.UNKNOWN:
+        raise ConnectionFailedError(
+            "the connection was lost before the transaction could be committed; nothing of it was written"
+        )
+    raise HandlerError(
+        "the handler ended the transaction itself; leave COMMIT and ROLLBACK to the worker"
+    )

@@ -1,0 +1,157 @@
+"""Transactions of a handler that acknowledge its message."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import Any
+
+from psycopg import AsyncConnection, Rollback
+
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client.calls import Call, inbox
+from pgsluice.errors import HandlerError, LeaseLostError
+from pgsluice.worker.engine.base_context import BaseContext, require_committable
+from pgsluice.worker.engine.connections import Connections, watch
+from pgsluice.worker.engine.delivery import Settled
+from pgsluice.worker.engine.ending import is_done
+from pgsluice.worker.forks import end_fork
+
+_ONCE_KEPT = timedelta(days=7)
+
+
+class AsyncTransactionContext(BaseContext):
+    """A context with transactions."""
+
+    _connection: AsyncConnection[Any] | None = None
+    # A transaction that acknowledges the message and whose block has ended.
+    _pending: tuple[AsyncConnection[Any], contextlib.AsyncExitStack] | None = None
+
+    def _lend(self, connections: Connections) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        """Lend a connection for a transaction."""
+        raise NotImplementedError
+
+    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        """A connection in a transaction that also acknowledges the message: what is written in it has an exactly-once
+        effect, although delivery is at least once. In mode `transaction` it is the one that the handler runs in.
+
+        It is committed when the handler returns nothing or `Done`, and rolled back when it returns or raises anything
+        else, within the block or after it. In a handler of a batch it is committed at the end of the block.
+
+        Raises:
+            LeaseLostError: The claim is over; everything is rolled back.
+        """
+        return self._within() if self._connection is not None else self._transaction()
+
+    @contextlib.asynccontextmanager
+    async def _within(self) -> AsyncGenerator[AsyncConnection[Any]]:
+        assert self._connection is not None  # noqa: S101 - looked at by the only caller
+        done: BaseException | None = None
+        async with self._connection.transaction():
+            try:
+                yield self._connection
+            except BaseException as raised:
+                if not is_done(raised):
+                    raise
+                done = raised
+            finally:
+                end_fork(self._pid, sys.exception())
+        if done is not None:
+            raise done
+
+    @contextlib.asynccontextmanager
+    async def _transaction(self, *, is_first: bool = False) -> AsyncGenerator[AsyncConnection[Any]]:
+        call = self._acknowledgement()
+        assert self._connections is not None  # noqa: S101 - else there was no call
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                with self._reaching():
+                    connection = await stack.enter_async_context(self._lend(self._connections))
+                stack.push(self._note_loss(connection))
+                await stack.enter_async_context(connection.transaction())
+                if is_first:
+                    await self._acknowledge(connection, call)
+                watch(connection)
+                self._connection = connection
+                done: BaseException | None = None
+                try:
+                    yield connection
+                except BaseException as raised:
+                    if not is_done(raised):
+                        raise
+                    done = raised  # to raise it and to return it mean the same
+                finally:
+                    end_fork(self._pid, sys.exception())
+                    self._connection = None
+                self._check()
+                if not is_first:
+                    require_committable(connection)
+                    await self._acknowledge(connection, call)
+                self._pending = connection, stack.pop_all()
+        except BaseException:
+            self.is_acknowledging = False
+            raise
+        if self._commits_at_once:
+            await self.commit()
+        if done is not None:
+            raise done
+
+    async def commit(self) -> None:
+        """Commit the transaction whose block has ended, if there is one.
+
+        Raises:
+            HandlerError: It is not open any more, or a statement in it failed.
+            psycopg.Error: It cannot be committed.
+        """
+        if self._pending is not None:
+            connection, stack = self._pending
+            try:
+                async with stack:
+                    self._pending = None
+                    self._check()
+                    require_committable(connection)
+                    self._delivery.is_in_doubt = True
+                self.is_acknowledged = True
+            finally:
+                self.is_acknowledging = False
+
+    async def roll_back(self) -> None:
+        """Roll back the transaction whose block has ended, if there is one: the handler did not succeed."""
+        if self._pending is not None:
+            _, stack = self._pending
+            self._pending = None
+            try:
+                # As if it were raised in the block: the transaction takes it.
+                await stack.__aexit__(Rollback, Rollback(), None)
+            finally:
+                self.is_acknowledging = False
+
+    async def _acknowledge(self, connection: AsyncConnection[Any], call: Call[Settled]) -> None:
+        self.is_acknowledging = True
+        try:
+            settled = await AsyncRunner(connection).run(call)
+        except LeaseLostError:
+            self.lost.set()
+            raise
+        self._check(settled)
+
+    async def once(self, key: str, *, keep: timedelta = _ONCE_KEPT) -> bool:
+        """Note in the transaction of `transaction()` that this handler did something; whether that was the first time.
+
+        Args:
+            key: Names what is done once, such as the id of an order, whatever message asks for it.
+            keep: For how long it is remembered.
+
+        Raises:
+            HandlerError: No transaction is open.
+        """
+        if self._connection is None:
+            raise HandlerError("once() needs the transaction; call it within context.transaction()")
+        return await AsyncRunner(self._connection).run(inbox.once(self.handler, key, keep))
+
+    def holding(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        """As `transaction`, with the acknowledgement first, so that its row is locked from the start to the end."""
+        return self._transaction(is_first=True)
