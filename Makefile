@@ -34,12 +34,14 @@ check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/python tools/structure.py
 	@$(MAKE) --no-print-directory verify
 
-generate: .venv/.dev ## write what is generated: client/_sync, docs/reference, tests/fixtures/schema.txt
+generate: .venv/.dev ## write what is generated: the clients, docs/reference, tests/fixtures/schema.txt
+	$(BIN)/python tools/clients_from_calls.py
 	$(BIN)/python tools/sync_from_async.py
 	$(BIN)/python tools/schema_dump.py
 	$(BIN)/python tools/reference_docs.py
 
 verify: .venv/.dev ## fail when something generated is out of date
+	$(BIN)/python tools/clients_from_calls.py --check
 	$(BIN)/python tools/sync_from_async.py --check
 	$(BIN)/python tools/schema_dump.py --check
 	$(BIN)/python tools/reference_docs.py --check

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from installed import write_or_check
+
 PACKAGE = Path(__file__).parent.parent / "src" / "pgsluice"
 FOLDERS = (PACKAGE / "client", PACKAGE / "worker" / "engine")
 WORDS = (
@@ -28,7 +30,8 @@ WORDS = (
     (r"\bAwaitable\[([^\[\]]*)\]", r"\1"),
     (r"\basyncio\b", "threading"),
     (r"\basync_(?=pause|leased|attempt)", ""),
-    (r'"""(The clients|Workers), written by hand.*?"""', r'"""\1, generated from `_async`."""'),
+    (r'"""Workers, written by hand.*?"""', r'"""Workers, generated from `_async`."""'),
+    (r"; the runner is written by hand", ""),
 )
 NOTE = (
     "# Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.\n"
@@ -39,35 +42,32 @@ def synchronous(text: str) -> str:
     """Return the sync form of an async module."""
     for pattern, replacement in WORDS:
         text = re.sub(pattern, replacement, text)
-    command = ["ruff", "--quiet"]
-    ran = [sys.executable, "-m", *command]
-    fixed = subprocess.run(
-        [*ran, "check", "--fix", "--select", "I", "-"],
-        input=NOTE + text,
-        text=True,
-        check=True,
-        capture_output=True,
-    ).stdout
-    return subprocess.run(
-        [*ran, "format", "-"], input=fixed, text=True, check=True, capture_output=True
-    ).stdout
+    return formatted(text if text.startswith("# Generated") else NOTE + text)
+
+
+def formatted(text: str) -> str:
+    """Return a module as `make check` wants it, without the imports that it does not need."""
+    for command in (["check", "--fix", "--select", "I,F401"], ["format"]):
+        text = subprocess.run(
+            [sys.executable, "-m", "ruff", "--quiet", *command, "-"],
+            input=text,
+            text=True,
+            check=True,
+            capture_output=True,
+        ).stdout
+    return text
 
 
 def main() -> int:
     """Write the files, or with --check say which ones are out of date."""
-    stale = []
-    for source in sorted(path for folder in FOLDERS for path in (folder / "_async").glob("*.py")):
-        target = source.parent.parent / "_sync" / source.name
-        wanted = synchronous(source.read_text(encoding="utf-8"))
-        if target.exists() and target.read_text(encoding="utf-8") == wanted:
-            continue
-        stale.append(str(target.relative_to(PACKAGE)))
-        if "--check" not in sys.argv:
-            target.write_text(wanted, encoding="utf-8")
-    if "--check" in sys.argv and stale:
-        print(f"out of date: {', '.join(stale)}; run `make generate`")
-        return 1
-    return 0
+    modules = {
+        source.parent.parent / "_sync" / source.name: synchronous(
+            source.read_text(encoding="utf-8")
+        )
+        for folder in FOLDERS
+        for source in sorted((folder / "_async").glob("*.py"))
+    }
+    return write_or_check(modules, check="--check" in sys.argv)
 
 
 if __name__ == "__main__":

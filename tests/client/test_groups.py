@@ -67,15 +67,21 @@ def test_a_queue_that_does_not_exist_is_named(clients, method):
         (lambda: groups.read_grouped_rr("q", 30, 0), "qty is 0; use 1 to"),
         (lambda: groups.read_grouped_head("q", 30, True), "qty is True; use a whole number"),
         (
-            lambda: groups.read_grouped_with_poll("q", 30, 1, 0, 1),
+            lambda: groups.read_grouped_with_poll(
+                "q", 30, 1, max_poll_seconds=0, poll_interval_ms=1
+            ),
             "max_poll_seconds is 0; use 1 to",
         ),
         (
-            lambda: groups.read_grouped_rr_with_poll("q", 30, 1, 1, 0),
+            lambda: groups.read_grouped_rr_with_poll(
+                "q", 30, 1, max_poll_seconds=1, poll_interval_ms=0
+            ),
             "poll_interval_ms is 0; use 1 to",
         ),
         (
-            lambda: groups.read_grouped_head_with_poll("q", 30, TOO_MUCH, 1, 1),
+            lambda: groups.read_grouped_head_with_poll(
+                "q", 30, TOO_MUCH, max_poll_seconds=1, poll_interval_ms=1
+            ),
             f"qty is {TOO_MUCH}; use 1 to",
         ),
     ],

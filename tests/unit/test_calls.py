@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgsluice.client.calls import pgmq, pgq, spark
+from pgsluice.client.calls import pgmq, pgq, reading, spark
 from pgsluice.errors import ArgumentError, PayloadError
 
 NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - the subject of a test
@@ -17,37 +17,55 @@ TOO_MUCH = 2**31
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: pgmq.read("q", -1, 1), f"vt is -1; use 0 to {TOO_MUCH - 1}"),
-        (lambda: pgmq.read("q", TOO_MUCH, 1), f"vt is {TOO_MUCH}; use 0 to"),
-        (lambda: pgmq.read("q", 30, 0), f"qty is 0; use 1 to {TOO_MUCH - 1}"),
-        (lambda: pgmq.read("q", 30, -5), "qty is -5; use 1 to"),
-        (lambda: pgmq.read("q", 30, TOO_MUCH), f"qty is {TOO_MUCH}; use 1 to"),
-        (lambda: pgmq.read("q", True, 1), "vt is True; use a whole number"),
-        (lambda: pgmq.read("q", 30, False), "qty is False; use a whole number"),
+        (lambda: reading.read("q", -1, 1), f"vt is -1; use 0 to {TOO_MUCH - 1}"),
+        (lambda: reading.read("q", TOO_MUCH, 1), f"vt is {TOO_MUCH}; use 0 to"),
+        (lambda: reading.read("q", 30, 0), f"qty is 0; use 1 to {TOO_MUCH - 1}"),
+        (lambda: reading.read("q", 30, -5), "qty is -5; use 1 to"),
+        (lambda: reading.read("q", 30, TOO_MUCH), f"qty is {TOO_MUCH}; use 1 to"),
+        (lambda: reading.read("q", True, 1), "vt is True; use a whole number"),
+        (lambda: reading.read("q", 30, False), "qty is False; use a whole number"),
         (
             lambda: pgmq.send_batch("q", [1, 2], [None, b"h"]),
             r"headers\[1\] is a bytes; use a dict",
         ),
-        (lambda: pgmq.read("q", 1.5, 1), "vt is 1.5; use a whole number"),
-        (lambda: pgmq.read("q", None, 1), "vt is None; use a whole number"),
-        (lambda: pgmq.read("q", "30", 1), "vt is '30'; use a whole number"),
-        (lambda: pgmq.read_with_poll("q", -1, 1, 1, 1), "vt is -1; use 0 to"),
-        (lambda: pgmq.read_with_poll("q", 30, 0, 1, 1), "qty is 0; use 1 to"),
-        (lambda: pgmq.read_with_poll("q", 30, 1, 0, 1), "max_poll_seconds is 0; use 1 to"),
-        (lambda: pgmq.read_with_poll("q", 30, 1, None, 1), "max_poll_seconds is None; use a whole"),
-        (lambda: pgmq.read_with_poll("q", 30, 1, 0.5, 1), "max_poll_seconds is 0.5; use a whole"),
-        (lambda: pgmq.read_with_poll("q", 30, 1, 1, 0), "poll_interval_ms is 0; use 1 to"),
-        (lambda: pgmq.send_topic("k", 1, None, -1), "delay is -1; use 0 to"),
-        (lambda: pgmq.send_topic("k", 1, None, AWARE), "delay is datetime.*; use a whole number"),
-        (lambda: pgmq.send_batch_topic("k", [], None), "messages is empty; send at least one"),
-        (lambda: pgmq.send_batch_topic("k", [1], []), "there are 0 headers for 1 messages"),
+        (lambda: reading.read("q", 1.5, 1), "vt is 1.5; use a whole number"),
+        (lambda: reading.read("q", None, 1), "vt is None; use a whole number"),
+        (lambda: reading.read("q", "30", 1), "vt is '30'; use a whole number"),
         (
-            lambda: pgmq.send_batch_topic("k", [1], None, NAIVE),
+            lambda: reading.read_with_poll("q", -1, 1, max_poll_seconds=1, poll_interval_ms=1),
+            "vt is -1; use 0 to",
+        ),
+        (
+            lambda: reading.read_with_poll("q", 30, 0, max_poll_seconds=1, poll_interval_ms=1),
+            "qty is 0; use 1 to",
+        ),
+        (
+            lambda: reading.read_with_poll("q", 30, 1, max_poll_seconds=0, poll_interval_ms=1),
+            "max_poll_seconds is 0; use 1 to",
+        ),
+        (
+            lambda: reading.read_with_poll("q", 30, 1, max_poll_seconds=None, poll_interval_ms=1),
+            "max_poll_seconds is None; use a whole",
+        ),
+        (
+            lambda: reading.read_with_poll("q", 30, 1, max_poll_seconds=0.5, poll_interval_ms=1),
+            "max_poll_seconds is 0.5; use a whole",
+        ),
+        (
+            lambda: reading.read_with_poll("q", 30, 1, max_poll_seconds=1, poll_interval_ms=0),
+            "poll_interval_ms is 0; use 1 to",
+        ),
+        (lambda: pgmq.send_topic("k", 1, delay=-1), "delay is -1; use 0 to"),
+        (lambda: pgmq.send_topic("k", 1, delay=AWARE), "delay is datetime.*; use a whole number"),
+        (lambda: pgmq.send_batch_topic("k", []), "messages is empty; send at least one"),
+        (lambda: pgmq.send_batch_topic("k", [1], headers=[]), "there are 0 headers for 1 messages"),
+        (
+            lambda: pgmq.send_batch_topic("k", [1], delay=NAIVE),
             "delay is a datetime without a time",
         ),
         (lambda: pgmq.bind_topic("a\x00", "q"), "holds a NUL character or a lone surrogate"),
-        (lambda: pgmq.pop("q", 0), "qty is 0; use 1 to"),
-        (lambda: pgmq.pop("q", None), "qty is None; use a whole number"),
+        (lambda: reading.pop("q", 0), "qty is 0; use 1 to"),
+        (lambda: reading.pop("q", None), "qty is None; use a whole number"),
         (lambda: pgmq.send("q", 1, None, -1), f"delay is -1; use 0 to {TOO_MUCH - 1}"),
         (lambda: pgmq.send("q", 1, None, TOO_MUCH), f"delay is {TOO_MUCH}; use 0 to"),
         (lambda: pgmq.send("q", 1, None, True), "delay is True; use a whole number"),
@@ -62,15 +80,18 @@ TOO_MUCH = 2**31
         (lambda: pgmq.send_batch("q", []), "messages is empty; send at least one"),
         (lambda: pgmq.send_batch("q", [1, 2], [{}]), "there are 1 headers for 2 messages"),
         (lambda: pgmq.send_batch("q", [1], []), "there are 0 headers for 1 messages"),
-        (lambda: pgmq.set_vt("q", 1, -1), "vt is -1; use 0 to"),
-        (lambda: pgmq.set_vt("q", 1, NAIVE), "vt is a datetime without a time zone"),
-        (lambda: pgmq.set_vt("q", 1, True), "vt is True; use a whole number"),
-        (lambda: pgmq.set_vt_batch("q", [1], TOO_MUCH), f"vt is {TOO_MUCH}; use 0 to"),
-        (lambda: pgmq.set_vt_batch("q", [1], NAIVE), "vt is a datetime without a time zone"),
-        (lambda: pgmq.delete("q", "1"), "msg_id is '1'; use the msg_id that send or read returned"),
-        (lambda: pgmq.archive("q", None), "msg_id is None"),
-        (lambda: pgmq.delete_batch("q", [1, 2.5]), r"msg_id is 2\.5"),
-        (lambda: pgmq.set_vt("q", 2**63, 1), "msg_id is 9223372036854775808"),
+        (lambda: reading.set_vt("q", 1, -1), "vt is -1; use 0 to"),
+        (lambda: reading.set_vt("q", 1, NAIVE), "vt is a datetime without a time zone"),
+        (lambda: reading.set_vt("q", 1, True), "vt is True; use a whole number"),
+        (lambda: reading.set_vt_batch("q", [1], TOO_MUCH), f"vt is {TOO_MUCH}; use 0 to"),
+        (lambda: reading.set_vt_batch("q", [1], NAIVE), "vt is a datetime without a time zone"),
+        (
+            lambda: reading.delete("q", "1"),
+            "msg_id is '1'; use the msg_id that send or read returned",
+        ),
+        (lambda: reading.archive("q", None), "msg_id is None"),
+        (lambda: reading.delete_batch("q", [1, 2.5]), r"msg_id is 2\.5"),
+        (lambda: reading.set_vt("q", 2**63, 1), "msg_id is 9223372036854775808"),
         (
             lambda: pgmq.create("a\x00b"),
             r"the text 'a\\x00b' holds a NUL character or a lone surrogate",
@@ -91,7 +112,10 @@ def test_an_argument_out_of_range_is_refused_and_named(call, words):
         (lambda: pgmq.send("q", float("nan")), "^message is nan"),
         (lambda: pgmq.send("q", 1, {"a": "\x00"}), r"^headers\['a'\] holds a NUL"),
         (lambda: pgmq.send_batch("q", [1, {2: 3}]), r"^messages\[1\] has the key 2"),
-        (lambda: pgmq.read("q", 1, 1, {"a": "\ud800"}), r"^conditional\['a'\] holds a lone"),
+        (
+            lambda: reading.read("q", 1, 1, conditional={"a": "\ud800"}),
+            r"^conditional\['a'\] holds a lone",
+        ),
         (lambda: event(ev_data={"a": 1}), "^ev_data is of type dict; an event holds text"),
         (lambda: event(ev_type="c\x00"), "^ev_type holds a NUL character"),
         (lambda: event(ev_extra4="\udfff"), "^ev_extra4 holds a lone surrogate"),
@@ -109,8 +133,8 @@ def event(**fields):
 
 
 def test_the_limits_themselves_are_accepted():
-    assert pgmq.read("q", 0, 1).parameters[1:3] == (0, 1)
-    assert pgmq.read("q", TOO_MUCH - 1, TOO_MUCH - 1).parameters[1:3] == (TOO_MUCH - 1,) * 2
+    assert reading.read("q", 0, 1).parameters[1:3] == (0, 1)
+    assert reading.read("q", TOO_MUCH - 1, TOO_MUCH - 1).parameters[1:3] == (TOO_MUCH - 1,) * 2
     assert pgmq.send("q", 1, None, TOO_MUCH - 1).parameters[3] == TOO_MUCH - 1
 
 
@@ -128,18 +152,18 @@ def test_every_parameter_is_cast_so_that_no_overload_is_ambiguous():
     calls = [
         pgmq.send("q", None),
         pgmq.send_batch("q", [None], [None]),
-        pgmq.read("q", 1, 1),
-        pgmq.read_with_poll("q", 1, 1, 1, 1),
+        reading.read("q", 1, 1),
+        reading.read_with_poll("q", 1, 1, max_poll_seconds=1, poll_interval_ms=1),
         pgmq.bind_topic("a", "q"),
         pgmq.list_topic_bindings("q"),
         pgmq.list_topic_bindings(None),
         pgmq.send_topic("k", None),
-        pgmq.send_batch_topic("k", [None], [None]),
-        pgmq.send_batch_topic("k", [1], None, AWARE),
-        pgmq.pop("q"),
-        pgmq.archive("q", 1),
-        pgmq.delete_batch("q", []),
-        pgmq.set_vt("q", 1, AWARE),
+        pgmq.send_batch_topic("k", [None], headers=[None]),
+        pgmq.send_batch_topic("k", [1], delay=AWARE),
+        reading.pop("q"),
+        reading.archive("q", 1),
+        reading.delete_batch("q", []),
+        reading.set_vt("q", 1, AWARE),
         event(),
         pgq.get_consumer_info(None, None),
     ]
@@ -149,8 +173,16 @@ def test_every_parameter_is_cast_so_that_no_overload_is_ambiguous():
 
 
 def test_only_a_claim_may_commit_asynchronously_and_only_in_a_transaction_of_its_own():
-    for claim in (pgmq.read("q", 1, 1), pgmq.read_with_poll("q", 1, 1, 1, 1)):
+    for claim in (
+        reading.read("q", 1, 1),
+        reading.read_with_poll("q", 1, 1, max_poll_seconds=1, poll_interval_ms=1),
+    ):
         assert "synchronous_commit" not in claim.sql
         assert "synchronous_commit" in claim.own_transaction_sql
-    for call in (pgmq.send("q", 1), pgmq.pop("q"), pgmq.archive("q", 1), pgmq.set_vt("q", 1, 0)):
+    for call in (
+        pgmq.send("q", 1),
+        reading.pop("q"),
+        reading.archive("q", 1),
+        reading.set_vt("q", 1, 0),
+    ):
         assert call.own_transaction_sql is None

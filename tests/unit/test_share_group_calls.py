@@ -24,11 +24,13 @@ def event(claim_id=7, ev_id=1):
 
 
 def create(start="end", key=None, when_waiting=None, **options):
-    return share_groups.create_group("l", "g", start, key, when_waiting, options)
+    return share_groups.create_group(
+        "l", "g", start=start, key=key, when_waiting=when_waiting, **options
+    )
 
 
 def claim(qty=1, lease_s=None, synchronous=True):
-    return share_groups.claim("l", "g", qty, lease_s, synchronous)
+    return share_groups.claim("l", "g", qty, lease_s=lease_s, synchronous=synchronous)
 
 
 def accept(named, ev_ids=None, delay_s=None):
@@ -63,7 +65,7 @@ def accept(named, ev_ids=None, delay_s=None):
         (lambda: create(lease=5), "there is no option 'lease'; use lease_s, max_attempts"),
         (lambda: create(backoff_cap_s=-1), "backoff_cap_s is -1; use 0 to"),
         (lambda: create(backoff_base_s="1 s"), "backoff_base_s is '1 s'; use a number of seconds"),
-        (lambda: share_groups.set_group_options("l", "g", {"key": "ev_type"}), "no option 'key'"),
+        (lambda: share_groups.set_group_options("l", "g", key="ev_type"), "no option 'key'"),
         (lambda: share_groups.drop_group("l\x00", "g"), "holds a NUL character"),
         (lambda: share_groups.acknowledge("l", "g", 7, "retry", error="\x00"), "holds a NUL"),
     ],
@@ -124,7 +126,7 @@ def test_options_have_their_sql_names_and_times_are_intervals():
 
 
 def test_none_goes_as_null_which_is_the_default():
-    call = share_groups.set_group_options("l", "g", {"lease_s": None, "dead_letter_log": None})
+    call = share_groups.set_group_options("l", "g", lease_s=None, dead_letter_log=None)
 
     assert call.parameters[2].obj == {"lease": None, "dead_letter_log": None}
 
@@ -140,7 +142,7 @@ def test_a_claim_of_its_own_transaction_commits_asynchronously_and_no_other_unle
 def test_every_parameter_is_cast_so_that_no_overload_is_ambiguous():
     calls = [
         create(),
-        share_groups.set_group_options("l", "g", {}),
+        share_groups.set_group_options("l", "g"),
         share_groups.drop_group("l", "g"),
         share_groups.list_groups(None),
         share_groups.group_info("l", "g"),

@@ -1,1 +1,1 @@
-"""The clients, written by hand; `_sync` is generated from here by `make generate`."""
+"""The clients, generated from `client/calls`; the runner is written by hand."""

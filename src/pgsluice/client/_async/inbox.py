@@ -1,4 +1,5 @@
-"""What handlers have done once: schema `sluice`."""
+# Generated from client/calls by tools/clients_from_calls.py: change it there, then `make generate`.
+"""`AsyncInbox`: its methods run the calls."""
 
 from __future__ import annotations
 

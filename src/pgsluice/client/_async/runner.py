@@ -13,8 +13,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
-from pgsluice.client.calls import Call, Steps
-from pgsluice.client.calls.producing import Copy
+from pgsluice.client.calls.call import Call, Copy, Steps
 from pgsluice.errors import commit_unknown, translate
 
 Result = TypeVar("Result")

@@ -1,4 +1,5 @@
-"""Schedules: messages and events that are sent again and again, by a cron expression or at regular intervals."""
+# Generated from client/calls by tools/clients_from_calls.py: change it there, then `make generate`.
+"""`AsyncSchedules`: its methods run the calls."""
 
 from __future__ import annotations
 
@@ -10,7 +11,6 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import schedules
-from pgsluice.client.log_records import NewEvent
 from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 
 
@@ -67,7 +67,7 @@ class AsyncSchedules:
         Source: `sluice.schedule`.
         """
         return await self._runner.run(
-            schedules.schedule(name, queue_name, message, headers, options)
+            schedules.schedule(name, queue_name, message, headers=headers, **options)
         )
 
     async def schedule_event(
@@ -106,8 +106,19 @@ class AsyncSchedules:
 
         Source: `sluice.schedule_event`.
         """
-        event = NewEvent(ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
-        return await self._runner.run(schedules.schedule_event(name, queue_name, event, options))
+        return await self._runner.run(
+            schedules.schedule_event(
+                name,
+                queue_name,
+                ev_type,
+                ev_data,
+                ev_extra1=ev_extra1,
+                ev_extra2=ev_extra2,
+                ev_extra3=ev_extra3,
+                ev_extra4=ev_extra4,
+                **options,
+            )
+        )
 
     async def unschedule(self, name: str) -> bool:
         """Forget a schedule. It fires no more from the commit on; what it has sent stays.
@@ -187,7 +198,7 @@ class AsyncSchedules:
 
         Source: `sluice.fire_schedules`.
         """
-        return await self._runner.run(schedules.fire_schedules(schedules_max))
+        return await self._runner.run(schedules.fire_schedules(schedules_max=schedules_max))
 
     async def next_schedule_at(self) -> datetime | None:
         """Return when the next schedule is due, or was; None when none is.

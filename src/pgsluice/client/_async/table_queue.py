@@ -1,4 +1,5 @@
-"""The work queue where nobody may create functions."""
+# Generated from client/calls by tools/clients_from_calls.py: change it there, then `make generate`.
+"""`AsyncTableQueue`: its methods run the calls."""
 
 from __future__ import annotations
 
@@ -94,7 +95,9 @@ class AsyncTableQueue:
             PayloadError: As there. Nothing was sent.
             ArgumentError: As there. Nothing was sent.
         """
-        return await self._runner.run(tables.send(queue_name, message, headers, delay))
+        return await self._runner.run(
+            tables.send(queue_name, message, headers=headers, delay=delay)
+        )
 
     async def send_batch(
         self,
@@ -110,22 +113,19 @@ class AsyncTableQueue:
             PayloadError: As there. Nothing was sent.
             ArgumentError: As there. Nothing was sent.
         """
-        return await self._runner.run(tables.send_batch(queue_name, messages, headers, delay))
+        return await self._runner.run(
+            tables.send_batch(queue_name, messages, headers=headers, delay=delay)
+        )
 
     async def read(
-        self,
-        queue_name: str,
-        vt: int,
-        qty: int = 1,
-        *,
-        conditional: dict[str, Any] | None = None,
+        self, queue_name: str, vt: int, qty: int = 1, *, conditional: dict[str, Any] | None = None
     ) -> list[Message]:
         """Claim up to `qty` visible messages and hide them for `vt` seconds; as `WorkQueue.read`.
 
         Raises:
             ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
         """
-        return await self._runner.run(tables.read(queue_name, vt, qty, conditional))
+        return await self._runner.run(tables.read(queue_name, vt, qty, conditional=conditional))
 
     async def pop(self, queue_name: str, qty: int = 1) -> list[Message]:
         """Take up to `qty` visible messages and delete them at once; as `WorkQueue.pop`.

@@ -1,5 +1,5 @@
-# Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
-"""What handlers have done once: schema `sluice`."""
+# Generated from client/calls by tools/clients_from_calls.py: change it there, then `make generate`.
+"""`Inbox`: its methods run the calls."""
 
 from __future__ import annotations
 

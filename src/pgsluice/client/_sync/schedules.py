@@ -1,5 +1,5 @@
-# Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
-"""Schedules: messages and events that are sent again and again, by a cron expression or at regular intervals."""
+# Generated from client/calls by tools/clients_from_calls.py: change it there, then `make generate`.
+"""`Schedules`: its methods run the calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import schedules
-from pgsluice.client.log_records import NewEvent
 from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 
 
@@ -67,7 +66,9 @@ class Schedules:
 
         Source: `sluice.schedule`.
         """
-        return self._runner.run(schedules.schedule(name, queue_name, message, headers, options))
+        return self._runner.run(
+            schedules.schedule(name, queue_name, message, headers=headers, **options)
+        )
 
     def schedule_event(
         self,
@@ -105,8 +106,19 @@ class Schedules:
 
         Source: `sluice.schedule_event`.
         """
-        event = NewEvent(ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
-        return self._runner.run(schedules.schedule_event(name, queue_name, event, options))
+        return self._runner.run(
+            schedules.schedule_event(
+                name,
+                queue_name,
+                ev_type,
+                ev_data,
+                ev_extra1=ev_extra1,
+                ev_extra2=ev_extra2,
+                ev_extra3=ev_extra3,
+                ev_extra4=ev_extra4,
+                **options,
+            )
+        )
 
     def unschedule(self, name: str) -> bool:
         """Forget a schedule. It fires no more from the commit on; what it has sent stays.
@@ -186,7 +198,7 @@ class Schedules:
 
         Source: `sluice.fire_schedules`.
         """
-        return self._runner.run(schedules.fire_schedules(schedules_max))
+        return self._runner.run(schedules.fire_schedules(schedules_max=schedules_max))
 
     def next_schedule_at(self) -> datetime | None:
         """Return when the next schedule is due, or was; None when none is.

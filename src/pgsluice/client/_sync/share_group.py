@@ -1,18 +1,17 @@
-# Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
-"""The share group: consumers that claim events of a log one by one, and acknowledge each by itself."""
+# Generated from client/calls by tools/clients_from_calls.py: change it there, then `make generate`.
+"""`ShareGroup`: its methods run the calls."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, Unpack
 
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
-from pgsluice.client._sync.dead_events import DeadEvents
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import share_groups
+from pgsluice.client.calls import dead_events, share_groups
 from pgsluice.client.group_records import (
     BlockedKey,
     ClaimedEvent,
@@ -21,9 +20,10 @@ from pgsluice.client.group_records import (
     OpenClaim,
     Outcome,
 )
+from pgsluice.client.log_records import DeadEvent, RedrivenEvent
 
 
-class ShareGroup(DeadEvents):
+class ShareGroup:
     """Share the events of a log among any number of consumers: each event is claimed by one, and settled by itself.
 
     A claim holds a lease. What is not settled when the lease ends goes to the next claim, so delivery is at least once;
@@ -51,6 +51,180 @@ class ShareGroup(DeadEvents):
         """
         self._runner = Runner(source)
         self._name = (queue_name, group_name)
+
+    def browse_dead_events(
+        self,
+        *,
+        after_dead_event_id: int | None = None,
+        qty: int = 100,
+        ev_type: str | None = None,
+        reason: str | None = None,
+        ev_ids: Sequence[int] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[DeadEvent]:
+        """Return a page of the group's dead events; those of a dropped group or log are still there.
+
+        Args:
+            after_dead_event_id: Only those with a higher id; None: from the first on.
+            qty: The most to return, 1 or more.
+            ev_type: Only events of this type.
+            reason: Only those that were given up for this reason.
+            ev_ids: Only events with these ids in the log.
+            since: Only those that were given up at this time or later, with a time zone.
+            until: Only those that were given up before this time, with a time zone.
+
+        Returns:
+            0 to `qty` dead events, lowest `dead_event_id` first; fewer than `qty`: there are no more.
+
+        Raises:
+            ArgumentError: `qty` or an id is out of range, or a time has no zone.
+
+        Source: `sluice.browse_dead_events`.
+        """
+        return self._runner.run(
+            dead_events.browse_dead_events(
+                *self._name,
+                after_dead_event_id=after_dead_event_id,
+                qty=qty,
+                ev_type=ev_type,
+                reason=reason,
+                ev_ids=ev_ids,
+                since=since,
+                until=until,
+            )
+        )
+
+    def count_dead_events(
+        self,
+        *,
+        ev_type: str | None = None,
+        reason: str | None = None,
+        ev_ids: Sequence[int] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> int:
+        """Return how many dead events of the group a filter matches.
+
+        Args:
+            ev_type: As for `browse_dead_events`, as are all others.
+
+        Raises:
+            ArgumentError: As for `browse_dead_events`.
+
+        Source: `sluice.count_dead_events`.
+        """
+        return self._runner.run(
+            dead_events.count_dead_events(
+                *self._name, ev_type=ev_type, reason=reason, ev_ids=ev_ids, since=since, until=until
+            )
+        )
+
+    def redrive_events(
+        self, dead_event_ids: Sequence[int], *, target_queue_name: str | None = None
+    ) -> list[RedrivenEvent]:
+        """Move dead events back to the group, as new events that it alone gets, or into a work queue.
+
+        In the group their attempts begin anew, and `redriven` is one more. In a queue they are messages: an object with
+        the fields of the event, and the header `x-pgmq-replayed-from` with `log`, `group`, `ev_id`, `dead_event_id`,
+        `dead_at`, `reason` and `redriven`. Of two that redrive the same event one moves it.
+
+        Args:
+            dead_event_ids: Their ids, of any number: all are moved in one transaction.
+            target_queue_name: The work queue to move them to; None: to the group.
+
+        Returns:
+            Those that were there, lowest first, each once, with their new ev_ids or msg_ids.
+
+        Raises:
+            GroupNotFoundError: The group was dropped; a queue can still have its dead events. Nothing was moved.
+            LogStateError: The log is closed for events, or takes fewer of them from one transaction. Nothing was moved.
+            QueueNotFoundError: The queue does not exist; it is named. Nothing was moved.
+            ArgumentError: An id is out of range.
+
+        Source: `sluice.redrive_events`.
+        """
+        return self._runner.run(
+            dead_events.redrive_events(
+                *self._name, dead_event_ids, target_queue_name=target_queue_name
+            )
+        )
+
+    def redrive_events_matching(
+        self,
+        *,
+        target_queue_name: str | None = None,
+        after_dead_event_id: int | None = None,
+        qty: int = 1000,
+        ev_type: str | None = None,
+        reason: str | None = None,
+        ev_ids: Sequence[int] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[RedrivenEvent]:
+        """Move the next dead events that a filter matches, as `redrive_events` does.
+
+        Those that somebody else moves at this moment are skipped. Whoever repeats it until nothing is left sets
+        `until`, or counts: an event that fails again at once is dead again, and there would be no end.
+
+        Args:
+            target_queue_name: The work queue to move them to; None: to the group.
+            after_dead_event_id: Only those with a higher id; None: from the first on.
+            qty: The most to move, 1 or more.
+            ev_type: As for `browse_dead_events`, as are all others.
+
+        Returns:
+            What was moved, lowest `dead_event_id` first; the last is where the next call goes on.
+
+        Raises:
+            GroupNotFoundError: As for `redrive_events`.
+            LogStateError: As for `redrive_events`.
+            QueueNotFoundError: As for `redrive_events`.
+            ArgumentError: As for `browse_dead_events`.
+
+        Source: `sluice.redrive_events_matching`.
+        """
+        return self._runner.run(
+            dead_events.redrive_events_matching(
+                *self._name,
+                target_queue_name=target_queue_name,
+                after_dead_event_id=after_dead_event_id,
+                qty=qty,
+                ev_type=ev_type,
+                reason=reason,
+                ev_ids=ev_ids,
+                since=since,
+                until=until,
+            )
+        )
+
+    def purge_dead_events(
+        self,
+        *,
+        older_than: timedelta | None = None,
+        dead_event_ids: Sequence[int] | None = None,
+        qty: int = 10_000,
+    ) -> int:
+        """Delete dead events for good: the oldest of those that are so old, or those with these ids.
+
+        Args:
+            older_than: How long ago they were given up, at least; 0 for all of them.
+            dead_event_ids: Their ids; one of the two is to be given.
+            qty: The most to delete, 1 or more: a long list takes several calls.
+
+        Returns:
+            How many were deleted; call it until that is 0.
+
+        Raises:
+            ArgumentError: Neither or both are given, or `qty` or an id is out of range.
+
+        Source: `sluice.purge_dead_events`.
+        """
+        return self._runner.run(
+            dead_events.purge_dead_events(
+                *self._name, older_than=older_than, dead_event_ids=dead_event_ids, qty=qty
+            )
+        )
 
     def create(
         self,
@@ -86,7 +260,9 @@ class ShareGroup(DeadEvents):
         Source: `sluice.create_group`.
         """
         return self._runner.run(
-            share_groups.create_group(*self._name, start, key, when_waiting, options)
+            share_groups.create_group(
+                *self._name, start=start, key=key, when_waiting=when_waiting, **options
+            )
         )
 
     def set_options(self, **options: Unpack[GroupOptions]) -> None:
@@ -100,7 +276,7 @@ class ShareGroup(DeadEvents):
 
         Source: `sluice.set_group_options`.
         """
-        self._runner.run(share_groups.set_group_options(*self._name, options))
+        self._runner.run(share_groups.set_group_options(*self._name, **options))
 
     def drop(self) -> bool:
         """Drop the group with its claims and what waits to be retried; the log keeps no events for it any more.
@@ -149,7 +325,9 @@ class ShareGroup(DeadEvents):
 
         Source: `sluice.claim`.
         """
-        return self._runner.run(share_groups.claim(*self._name, qty, lease_s, synchronous))
+        return self._runner.run(
+            share_groups.claim(*self._name, qty, lease_s=lease_s, synchronous=synchronous)
+        )
 
     def acknowledge(
         self,
@@ -206,7 +384,7 @@ class ShareGroup(DeadEvents):
 
         Source: `sluice.acknowledge`.
         """
-        return self._runner.run(share_groups.acknowledge(*self._name, claim, "accept", ev_ids))
+        return self._runner.run(share_groups.accept(*self._name, claim, ev_ids=ev_ids))
 
     def release(
         self,
@@ -220,7 +398,7 @@ class ShareGroup(DeadEvents):
         Source: `sluice.acknowledge`.
         """
         return self._runner.run(
-            share_groups.acknowledge(*self._name, claim, "release", ev_ids, delay_s)
+            share_groups.release(*self._name, claim, ev_ids=ev_ids, delay_s=delay_s)
         )
 
     def retry(
@@ -238,7 +416,7 @@ class ShareGroup(DeadEvents):
         Source: `sluice.acknowledge`.
         """
         return self._runner.run(
-            share_groups.acknowledge(*self._name, claim, "retry", ev_ids, delay_s, error)
+            share_groups.retry(*self._name, claim, ev_ids=ev_ids, delay_s=delay_s, error=error)
         )
 
     def reject(
@@ -254,14 +432,11 @@ class ShareGroup(DeadEvents):
         Source: `sluice.acknowledge`.
         """
         return self._runner.run(
-            share_groups.acknowledge(*self._name, claim, "reject", ev_ids, None, error, reason)
+            share_groups.reject(*self._name, claim, reason, error, ev_ids=ev_ids)
         )
 
     def renew(
-        self,
-        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
-        *,
-        lease_s: float | None = None,
+        self, claim: int | ClaimedEvent | Sequence[ClaimedEvent], *, lease_s: float | None = None
     ) -> datetime:
         """Hold a claim for longer; it also says that its consumer is there, so that a lapse counts as an attempt.
 

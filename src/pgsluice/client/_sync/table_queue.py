@@ -1,5 +1,5 @@
-# Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
-"""The work queue where nobody may create functions."""
+# Generated from client/calls by tools/clients_from_calls.py: change it there, then `make generate`.
+"""`TableQueue`: its methods run the calls."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class TableQueue:
             PayloadError: As there. Nothing was sent.
             ArgumentError: As there. Nothing was sent.
         """
-        return self._runner.run(tables.send(queue_name, message, headers, delay))
+        return self._runner.run(tables.send(queue_name, message, headers=headers, delay=delay))
 
     def send_batch(
         self,
@@ -111,22 +111,19 @@ class TableQueue:
             PayloadError: As there. Nothing was sent.
             ArgumentError: As there. Nothing was sent.
         """
-        return self._runner.run(tables.send_batch(queue_name, messages, headers, delay))
+        return self._runner.run(
+            tables.send_batch(queue_name, messages, headers=headers, delay=delay)
+        )
 
     def read(
-        self,
-        queue_name: str,
-        vt: int,
-        qty: int = 1,
-        *,
-        conditional: dict[str, Any] | None = None,
+        self, queue_name: str, vt: int, qty: int = 1, *, conditional: dict[str, Any] | None = None
     ) -> list[Message]:
         """Claim up to `qty` visible messages and hide them for `vt` seconds; as `WorkQueue.read`.
 
         Raises:
             ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
         """
-        return self._runner.run(tables.read(queue_name, vt, qty, conditional))
+        return self._runner.run(tables.read(queue_name, vt, qty, conditional=conditional))
 
     def pop(self, queue_name: str, qty: int = 1) -> list[Message]:
         """Take up to `qty` visible messages and delete them at once; as `WorkQueue.pop`.

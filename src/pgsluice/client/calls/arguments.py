@@ -114,3 +114,18 @@ def payloads(
         if headers is None
         else [headers_parameter(header, f"headers[{i}]") for i, header in enumerate(headers)],
     )
+
+
+def conditions(
+    conditional: dict[str, Any] | None,
+    conditional_headers: dict[str, Any] | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> tuple[Any, ...]:
+    """What messages a filter matches, as parameters; None is no condition."""
+    return (
+        json_parameter(conditional, "conditional"),
+        json_parameter(conditional_headers, "conditional_headers"),
+        zoned_time(since, "since"),
+        zoned_time(until, "until"),
+    )

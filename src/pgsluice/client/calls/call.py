@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, LiteralString, TypeVar
+
+from psycopg import sql
 
 from pgsluice.errors import ArgumentError
 
@@ -41,6 +43,37 @@ class Call(Generic[Result]):
             if isinstance(value, str):
                 require_storable(value)
 
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A COPY into a table that is known only when it begins.
+
+    Attributes:
+        statement: The call that returns the COPY statement, to run in the same transaction.
+        rows: What to copy; taken one by one.
+    """
+
+    statement: Call[sql.Composed]
+    rows: Iterator[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream(Generic[Result]):
+    """Rows that are read page by page, however many there are.
+
+    Attributes:
+        query: The call that returns the query, to run in the same transaction.
+        fetch_qty: Rows of a page, 1 or more.
+        read_row: Turns the columns of a row into what the client yields.
+    """
+
+    query: Call[str]
+    fetch_qty: int
+    read_row: Callable[..., Result]
+
+
+# What is cheaper depends on the rows: a call that takes them as arrays, or a COPY.
+CallOrCopy = Call[Result] | Copy
 
 # Calls one after the other, each chosen by the result of the one before: it yields calls, is sent their results, and
 # returns its own. They are one transaction, all or none.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, LiteralString
+from typing import LiteralString
 
 from psycopg import sql
 
-from pgsluice.client.calls.call import Call, column, scalar
+from pgsluice.client.calls.call import Call, CallOrCopy, Copy, column, scalar
+from pgsluice.client.calls.clients import EventLog, method
 from pgsluice.client.calls.payload import text_parameter
 from pgsluice.client.log_records import NewEvent
 
@@ -18,20 +18,24 @@ from pgsluice.client.log_records import NewEvent
 COPY_FROM_EVENTS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A COPY into a table that is known only when it begins.
-
-    Attributes:
-        statement: The call that returns the COPY statement, to run in the same transaction.
-        rows: What to copy; taken one by one.
-    """
-
-    statement: Call[sql.Composed]
-    rows: Iterator[tuple[Any, ...]]
-
-
+@method(EventLog)
 def insert_events(queue_name: str, events: Sequence[NewEvent]) -> Call[list[int]]:
+    """Append events; consumers get them after the commit and the tick that follows.
+
+    Args:
+        queue_name: An existing log.
+        events: Any number; they are sent in one statement, so it has to fit into memory here and on the server.
+
+    Returns:
+        Their ev_ids, in the order of the events.
+
+    Raises:
+        LogNotFoundError: There is no such log.
+        LogStateError: The log is closed for events, or takes fewer of them from one transaction.
+        PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
+
+    Source: `sluice.insert_events`.
+    """
     fields = list(zip(*_checked(events), strict=True)) or [()] * len(NewEvent._fields)
     # ev_data says how many there are; of the others, one that nobody uses need not be sent.
     arrays = [
@@ -45,8 +49,29 @@ def insert_events(queue_name: str, events: Sequence[NewEvent]) -> Call[list[int]
     return Call(statement, (queue_name, *arrays), column)
 
 
-def insert_many(queue_name: str, events: Iterable[NewEvent]) -> Call[int] | Copy:
-    """The cheaper one of the two for this many; no more than `COPY_FROM_EVENTS` are held at once."""
+@method(EventLog)
+def insert_many(queue_name: str, events: Iterable[NewEvent]) -> CallOrCopy[int]:
+    """Append any number of events, by COPY where there are many.
+
+    All of them are appended, or none: on a pool, or in autocommit mode, they are a transaction of their own. When
+    this fails in a transaction of the caller's, that has to be rolled back.
+
+    Args:
+        queue_name: An existing log.
+        events: Taken one by one, so that it may be a generator over more than fits into memory. It must not use
+            this connection.
+
+    Returns:
+        How many there were.
+
+    Raises:
+        LogNotFoundError: There is no such log.
+        LogStateError: The log is closed for events. Its limit of events per transaction holds for fewer than
+            200 of them: a COPY is not counted.
+        PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
+
+    Source: `sluice.insert_events` and `pgq.current_event_table`.
+    """
     rest = iter(events)
     first = list(islice(rest, COPY_FROM_EVENTS))
     if len(first) < COPY_FROM_EVENTS:

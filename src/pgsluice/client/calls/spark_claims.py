@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from pgsluice.client.calls.call import Call, column, record, scalar
+from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.records import QueueStream
 
 
@@ -65,13 +66,28 @@ def queue_stream_settle(stream_id: int, to_seq: int, *, archive: bool) -> Call[i
     )
 
 
+@method(WorkQueue)
 def release_claims(stream_name: str) -> Call[int | None]:
-    """Give up a stream and let its messages be visible again; how many, None when there is none."""
+    """Give up a stream of a queue: what it claimed and did not settle is visible again at once.
+
+    Args:
+        stream_name: The option `consumer` of Spark's query, which has to be stopped. What it had stored and not
+            settled comes twice; started again with its checkpoint, it fails and says why.
+
+    Returns:
+        How many messages; None when there is no such stream.
+
+    Source: `sluice.release_claims`.
+    """
     return Call("select sluice.release_claims(%s::text)", (stream_name,), scalar)
 
 
+@method(WorkQueue)
 def list_queue_streams() -> Call[list[QueueStream]]:
-    """Who reads queues as streams, by name."""
+    """Return the streams that read queues, by name, and what each has claimed and not settled.
+
+    Source: `sluice.list_queue_streams`.
+    """
     return Call(
         "select s.stream_name, s.queue_name, s.settled_seq, s.claimed_messages, s.oldest_claim_at "
         "from sluice.list_queue_streams() as s",

@@ -7,8 +7,7 @@ from datetime import datetime
 
 from psycopg import sql
 
-from pgsluice.client.calls.call import Call
-from pgsluice.client.calls.producing import Copy
+from pgsluice.client.calls.call import Call, Copy
 
 MessageRow = tuple[datetime, str | None, str | None]
 

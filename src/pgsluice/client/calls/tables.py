@@ -26,6 +26,7 @@ from pgsluice.client.calls.call import (
     require_storable,
     scalar,
 )
+from pgsluice.client.calls.clients import TableQueue, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.calls.tables_sql import (
     ARCHIVE,
@@ -59,7 +60,21 @@ NAME_BYTES_MAX = 47
 _NOT_IN_NAMES = re.compile(r"\$|;|--|'")
 
 
+@method(TableQueue)
 def create(queue_name: str) -> Steps[None]:
+    """Create a queue and its archive; do nothing when it exists.
+
+    The tables belong to the connected role, which must have the right to create tables in schema `pgmq`, as
+    sluice_admin has. The roles sluice_… that there are get their rights on them. Other sessions can neither create
+    nor drop queues until the transaction ends. Where the functions are installed, they make the queue.
+
+    Args:
+        queue_name: As for `WorkQueue.create`.
+
+    Raises:
+        QueueNameError: As for `WorkQueue.create`.
+        ServerError: As for `WorkQueue.create`.
+    """
     table = _table(queue_name)
     if (yield from _has_functions()):
         # They need more of a queue than its tables.
@@ -98,7 +113,15 @@ def create(queue_name: str) -> Steps[None]:
             yield Call(_on(grant, table), (), nothing)
 
 
+@method(TableQueue)
 def drop_queue(queue_name: str) -> Steps[bool]:
+    """Drop a queue with its messages and its archive; True when it existed.
+
+    Where the functions are installed, they drop it.
+
+    Raises:
+        QueueNameError: The table belongs to a queue whose name differs in case; it is named.
+    """
     table = _table(queue_name)
     if (yield from _has_functions()):
         return cast("bool", (yield pgmq.drop_queue(queue_name)))
@@ -130,13 +153,21 @@ def drop_queue(queue_name: str) -> Steps[bool]:
     return True
 
 
+@method(TableQueue)
 def list_queues() -> Steps[list[QueueInfo]]:
+    """Return every queue, by name."""
     yield from _has_functions()
     queues = yield Call(LIST_QUEUES, (), record(QueueInfo))
     return cast("list[QueueInfo]", queues)
 
 
+@method(TableQueue)
 def purge_queue(queue_name: str) -> Steps[int]:
+    """Delete every message of a queue, visible or not, and leave its archive; returns how many there were.
+
+    Takes the table's exclusive lock, which needs the right to truncate it: it waits for open readers, and others
+    wait for it.
+    """
     table = _table(queue_name)
     # The lock that TRUNCATE needs, taken before the count: nothing can be sent between the two and vanish uncounted.
     yield Call(_on("lock table {queue} in access exclusive mode", table), (), nothing, queue_name)
@@ -145,11 +176,15 @@ def purge_queue(queue_name: str) -> Steps[int]:
     return cast("int", purged)
 
 
+@method(TableQueue)
 def metrics(queue_name: str) -> Call[QueueMetrics]:
+    """Return the state of one queue; counts every message."""
     return _metrics(queue_name, _table(queue_name))
 
 
+@method(TableQueue)
 def metrics_all() -> Steps[list[QueueMetrics]]:
+    """Return the state of every queue that has its table, by name."""
     yield from _has_functions()
     # A queue that was broken by hand must not hide the others.
     queues = yield Call(
@@ -166,11 +201,18 @@ def metrics_all() -> Steps[list[QueueMetrics]]:
     return found
 
 
+@method(TableQueue)
 def send(
-    queue_name: str, msg: Any, headers: Any = None, delay: int | datetime | None = None
+    queue_name: str, message: Any, *, headers: Any = None, delay: int | datetime | None = None
 ) -> Call[int]:
+    """Append one message, and return its msg_id; as `WorkQueue.send` without a key.
+
+    Raises:
+        PayloadError: As there. Nothing was sent.
+        ArgumentError: As there. Nothing was sent.
+    """
     table = _table(queue_name)
-    values = (json_parameter(msg, "message"), json_parameter(headers, "headers"))
+    values = (json_parameter(message, "message"), json_parameter(headers, "headers"))
     when = point_or_now(delay, "delay")
     if when == 0:
         return Call(_on(SEND, table), values, scalar, queue_name)
@@ -178,14 +220,22 @@ def send(
     return Call(_on(later, table), (when, *values), scalar, queue_name)
 
 
+@method(TableQueue)
 def send_batch(
     queue_name: str,
-    msgs: Sequence[Any],
+    messages: Sequence[Any],
+    *,
     headers: Sequence[Any] | None = None,
     delay: int | datetime | None = None,
 ) -> Call[list[int]]:
+    """Append messages in one statement, and return their msg_ids; as `WorkQueue.send_batch` without keys.
+
+    Raises:
+        PayloadError: As there. Nothing was sent.
+        ArgumentError: As there. Nothing was sent.
+    """
     table = _table(queue_name)
-    values = payloads(msgs, headers)
+    values = payloads(messages, headers)
     when = point_or_now(delay, "delay")
     if when == 0:
         return Call(_on(SEND_BATCH, table), values, column, queue_name)
@@ -193,9 +243,15 @@ def send_batch(
     return Call(_on(later, table), (when, *values), column, queue_name)
 
 
+@method(TableQueue)
 def read(
-    queue_name: str, vt: int, qty: int, conditional: dict[str, Any] | None = None
+    queue_name: str, vt: int, qty: int = 1, *, conditional: dict[str, Any] | None = None
 ) -> Call[list[Message]]:
+    """Claim up to `qty` visible messages and hide them for `vt` seconds; as `WorkQueue.read`.
+
+    Raises:
+        ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+    """
     table = _table(queue_name)
     parameters = (whole(qty, "qty", 1), whole(vt, "vt", 0))
     if conditional is None or conditional == {}:
@@ -207,30 +263,50 @@ def read(
     return Call(_on(text, table), values, record(Message), queue_name, _on(own, table))
 
 
+@method(TableQueue)
 def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
+    """Take up to `qty` visible messages and delete them at once; as `WorkQueue.pop`.
+
+    Raises:
+        ArgumentError: `qty` is out of range. Nothing was taken.
+    """
     parameters = (whole(qty, "qty", 1),)
     return Call(_on(POP, _table(queue_name)), parameters, record(Message), queue_name)
 
 
+@method(TableQueue)
 def delete(queue_name: str, msg_id: int) -> Call[bool]:
+    """Delete one message for good, whoever holds it; False when it is not in the queue."""
     return Call(_on(DELETE, _table(queue_name)), (one_id(msg_id),), bool, queue_name)
 
 
+@method(TableQueue)
 def delete_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
+    """Delete messages for good, whoever holds them; returns those that were in the queue, lowest first."""
     text = _on(DELETE_BATCH, _table(queue_name))
     return Call(text, (many_ids(msg_ids),), column, queue_name)
 
 
+@method(TableQueue)
 def archive(queue_name: str, msg_id: int) -> Call[bool]:
+    """Move one message into the queue's archive, whoever holds it; False when it is not in the queue."""
     return Call(_on(ARCHIVE, _table(queue_name)), (one_id(msg_id),), bool, queue_name)
 
 
+@method(TableQueue)
 def archive_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
+    """Move messages into the queue's archive, whoever holds them; returns those that were there, lowest first."""
     text = _on(ARCHIVE_BATCH, _table(queue_name))
     return Call(text, (many_ids(msg_ids),), column, queue_name)
 
 
+@method(TableQueue)
 def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | None]:
+    """Change when one message becomes visible, whoever holds it; as `WorkQueue.set_vt`.
+
+    Raises:
+        ArgumentError: `vt` is negative, not whole, or a time without a zone.
+    """
     text = SET_VT_AT if isinstance(vt, datetime) else SET_VT
     return Call(
         _on(text, _table(queue_name)),
@@ -240,9 +316,15 @@ def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | N
     )
 
 
+@method(TableQueue)
 def set_vt_batch(
     queue_name: str, msg_ids: Sequence[int], vt: int | datetime
 ) -> Call[list[Message]]:
+    """Change when messages become visible, whoever holds them; as `WorkQueue.set_vt_batch`.
+
+    Raises:
+        ArgumentError: As for `set_vt`.
+    """
     text = SET_VT_BATCH_AT if isinstance(vt, datetime) else SET_VT_BATCH
     parameters = (point(vt, "vt"), many_ids(msg_ids))
     return Call(_on(text, _table(queue_name)), parameters, record(Message), queue_name)

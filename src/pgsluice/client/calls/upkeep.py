@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pgsluice.client.calls.call import Call, column, record, scalar
+from pgsluice.client.calls.clients import EventLog, method
 
 
 class Server(NamedTuple):
@@ -143,7 +144,12 @@ def lead(backend_pid: int) -> Call[bool | None]:
     return Call("select sluice.lead(%s::integer)", (backend_pid,), scalar)
 
 
+@method(EventLog)
 def list_extra_maint() -> Call[list[ExtraMaintenance]]:
+    """Return the functions that logs name in `queue_extra_maint`, in the order in which they are to be called.
+
+    Source: `sluice.list_extra_maint`.
+    """
     return Call(
         "select queue_name, function_name from sluice.list_extra_maint()",
         (),
@@ -151,7 +157,18 @@ def list_extra_maint() -> Call[list[ExtraMaintenance]]:
     )
 
 
+@method(EventLog)
 def run_extra_maint(queue_name: str, function_name: str) -> Call[bool]:
+    """Call a function that a log names in `queue_extra_maint`, with the log's name and this session's rights.
+
+    Returns:
+        Whether it was called; False when the log does not name it.
+
+    Raises:
+        SluiceError: What the function raises.
+
+    Source: `sluice.run_extra_maint`.
+    """
     return Call(
         "select sluice.run_extra_maint(%s::text, %s::text)", (queue_name, function_name), scalar
     )

@@ -1,0 +1,278 @@
+"""Write the async clients from the calls: `python tools/clients_from_calls.py [--check]`.
+
+Each class of `client/calls/clients.py` becomes a module of `client/_async`, with a method for each call that `method`
+marks as one of it: the method has the signature and the docstring of the function, and runs what it returns. What a
+function returns says how: see `RUN`. tools/sync_from_async.py writes the sync clients from these.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from installed import write_or_check
+from sync_from_async import formatted
+
+CLIENT = Path(__file__).parent.parent / "src" / "pgsluice" / "client"
+CALLS = "pgsluice.client.calls"
+NOTE = "# Generated from client/calls by tools/clients_from_calls.py: change it there, then `make generate`.\n"
+# The method of the runner that runs what a function returns.
+RUN = {"Call": "run", "Steps": "run_steps", "CallOrCopy": "run_or_copy"}
+# A stream is no call of the runner but a loop over its pages.
+STREAM = """\
+stream = {call}
+async with aclosing(self._runner.stream(stream.query, stream.fetch_qty)) as pages:
+    async for page in pages:
+        for row in page:
+            yield stream.read_row(*row)
+"""
+
+
+class CallError(Exception):
+    """A call that cannot become a method; the message names it."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module of calls: its text, and where the names that it uses come from."""
+
+    name: str
+    text: str
+    tree: ast.Module
+
+    @classmethod
+    def read(cls, path: Path) -> Module:
+        """Read a file."""
+        text = path.read_text(encoding="utf-8")
+        return cls(path.stem, text, ast.parse(text))
+
+    def segment(self, node: ast.expr) -> str:
+        """Return the text of an expression."""
+        return ast.get_source_segment(self.text, node) or ast.unparse(node)
+
+    def docstring(self, node: ast.ClassDef | ast.FunctionDef) -> str:
+        """Return the text of a docstring, quotes included, without its indentation."""
+        if ast.get_docstring(node) is None:
+            raise CallError(f"{self.name}.{node.name} has no docstring")
+        text = " " * 4 + self.segment(node.body[0].value)  # type: ignore[attr-defined]
+        return textwrap.dedent(text)
+
+    def imports(self, nodes: list[ast.expr]) -> Iterator[str]:
+        """Return the statements that import the names of these expressions."""
+        origins = {
+            alias.asname or alias.name: f"from {node.module} import {alias.name}"
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        names = {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
+        for name in names - set(dir(builtins)):
+            yield origins.get(name, f"from {CALLS}.{self.name} import {name}")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a function, as it is written and as it is passed on."""
+
+    name: str
+    written: str
+    is_keyword: bool
+    passed: str
+
+
+@dataclass
+class Client:
+    """A class to be written.
+
+    Attributes:
+        module: The module that declares it.
+        node: Its declaration.
+        methods: The text of each method, by its name.
+        imports: What they need.
+    """
+
+    module: Module
+    node: ast.ClassDef
+    methods: dict[str, str] = field(default_factory=dict)
+    imports: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """The name of the async class."""
+        return f"Async{self.node.name}"
+
+    @property
+    def init(self) -> ast.FunctionDef:
+        """How it is made."""
+        (init,) = (node for node in self.node.body if isinstance(node, ast.FunctionDef))
+        return init
+
+    @property
+    def given(self) -> list[str]:
+        """What it is made with beside its connection: the first arguments of its calls."""
+        return [argument.arg for argument in self.init.args.args[2:]]
+
+    def add(self, module: Module, function: ast.FunctionDef, options: dict[str, str]) -> None:
+        """Add a method that runs what a function returns."""
+        name = options.get("name", function.name)
+        where = f"{module.name}.{function.name}"
+        if name in self.methods:
+            raise CallError(f"{where}: {self.node.name} has a method {name} already")
+        returns = function.returns
+        if not isinstance(returns, ast.Subscript) or not isinstance(returns.value, ast.Name):
+            raise CallError(f"{where} returns neither Stream nor one of {', '.join(RUN)}")
+        parameters = list(_parameters(module, function.args, options.get("keywords")))
+        before = [parameter.name for parameter in parameters[: len(self.given)]]
+        if before != self.given:
+            raise CallError(f"{where}: its first arguments are not {', '.join(self.given)}")
+        parameters = parameters[len(self.given) :]
+        call = _called(module, function, parameters, has_given=bool(self.given))
+        result, body = _run(module, returns, call, where)
+        self.imports |= {f"from {CALLS} import {module.name}"}
+        self.imports |= set(module.imports([*_expressions(function.args), returns.slice]))
+        self.methods[name] = _function(
+            f"async def {name}", parameters, result, module.docstring(function), body
+        )
+
+    def written(self) -> str:
+        """Return its module."""
+        module, init = self.module, self.init
+        parameters = list(_parameters(module, init.args, None))[1:]
+        body = f"self._runner = AsyncRunner({parameters[0].name})\n"
+        if self.given:
+            body += f"self._name = ({', '.join(self.given)})\n"
+        made = _function("def __init__", parameters, "None", module.docstring(init), body)
+        imports = {
+            "from collections.abc import AsyncGenerator",
+            "from contextlib import aclosing",
+            "from pgsluice.client._async.runner import AsyncRunner",
+            *self.imports,
+            *module.imports(_expressions(init.args)),
+        }
+        about = textwrap.indent(module.docstring(self.node), " " * 4, _is_text)
+        functions = textwrap.indent("\n".join([made, *self.methods.values()]), " " * 4, _is_text)
+        head = f'"""`{self.name}`: its methods run the calls."""\n\nfrom __future__ import annotations\n\n'
+        return (
+            f"{NOTE}{head}"
+            + "\n".join(sorted(imports))
+            + f"\n\nclass {self.name}:\n{about}\n\n{functions}"
+        )
+
+
+def _is_text(line: str) -> bool:
+    return bool(line.strip())
+
+
+def _expressions(arguments: ast.arguments) -> list[ast.expr]:
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    if arguments.kwarg is not None:
+        every.append(arguments.kwarg)
+    annotations = [argument.annotation for argument in every]
+    found = [*annotations, *arguments.defaults, *arguments.kw_defaults]
+    return [node for node in found if node is not None]
+
+
+def _parameters(
+    module: Module, arguments: ast.arguments, keywords_from: str | None
+) -> Iterator[Parameter]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    missing: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+    defaults = [*missing, *arguments.defaults, *arguments.kw_defaults]
+    is_keyword = False
+    for argument, default in zip([*positional, *arguments.kwonlyargs], defaults, strict=True):
+        is_keyword = is_keyword or argument.arg == keywords_from or argument in arguments.kwonlyargs
+        written = argument.arg
+        if argument.annotation is not None:
+            written += f": {module.segment(argument.annotation)}"
+        if default is not None:
+            written += f" = {module.segment(default)}"
+        passed = argument.arg
+        if argument in arguments.kwonlyargs:
+            passed += f"={argument.arg}"
+        yield Parameter(argument.arg, written, is_keyword, passed)
+    if arguments.kwarg is not None and arguments.kwarg.annotation is not None:
+        name = f"**{arguments.kwarg.arg}"
+        annotation = module.segment(arguments.kwarg.annotation)
+        yield Parameter(name, f"{name}: {annotation}", is_keyword, name)
+
+
+def _called(
+    module: Module, function: ast.FunctionDef, parameters: list[Parameter], *, has_given: bool
+) -> str:
+    passed = ["*self._name"] if has_given else []
+    passed += [parameter.passed for parameter in parameters]
+    return f"{module.name}.{function.name}({', '.join(passed)})"
+
+
+def _run(module: Module, returns: ast.Subscript, call: str, where: str) -> tuple[str, str]:
+    """Return the result of the method as it is written, and its body."""
+    kind = module.segment(returns.value)
+    result = module.segment(returns.slice)
+    if kind == "Stream":
+        return f"AsyncGenerator[{result}]", STREAM.format(call=call)
+    if kind not in RUN:
+        raise CallError(f"{where} returns {kind}; use Stream, {', '.join(RUN)}")
+    awaited = f"await self._runner.{RUN[kind]}({call})\n"
+    return result, awaited if result == "None" else f"return {awaited}"
+
+
+def _function(
+    head: str, parameters: list[Parameter], result: str, docstring: str, body: str
+) -> str:
+    written = ["self"]
+    for parameter in parameters:
+        if parameter.is_keyword and "*" not in written and not parameter.name.startswith("*"):
+            written.append("*")
+        written.append(parameter.written)
+    text = textwrap.indent(f"{docstring}\n{body}", " " * 4, _is_text)
+    return f"{head}({', '.join(written)}) -> {result}:\n{text}"
+
+
+def _mark(function: ast.FunctionDef) -> tuple[str, dict[str, str]] | None:
+    """Return the class and the options of `method`, or None for a function that is no method."""
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "method":
+            options = {
+                str(keyword.arg): ast.literal_eval(keyword.value) for keyword in decorator.keywords
+            }
+            return ast.unparse(decorator.args[0]), options
+    return None
+
+
+def clients(folder: Path) -> list[Client]:
+    """Return the classes with their methods: by module, in the order in which these define them."""
+    declared = Module.read(folder / "clients.py")
+    found = {
+        node.name: Client(declared, node)
+        for node in declared.tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+    for path in sorted(folder.glob("*.py")):
+        module = Module.read(path)
+        for node in module.tree.body:
+            if isinstance(node, ast.FunctionDef) and (mark := _mark(node)) is not None:
+                found[mark[0]].add(module, node, mark[1])
+    return list(found.values())
+
+
+def main() -> int:
+    """Write the modules, or with --check say which ones are out of date."""
+    modules = {
+        CLIENT / "_async" / f"{_snake_case(client.node.name)}.py": formatted(client.written())
+        for client in clients(CLIENT / "calls")
+    }
+    return write_or_check(modules, check="--check" in sys.argv)
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
