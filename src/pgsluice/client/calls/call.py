@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, LiteralString, TypeVar
 
 from psycopg import sql
 
+from pgsluice.client.records import Message
 from pgsluice.errors import ArgumentError
 
 Result = TypeVar("Result")
@@ -131,3 +133,38 @@ def nothing(_rows: Sequence[tuple[Any, ...]]) -> None:
 def record(kind: Callable[..., Result]) -> Callable[[Sequence[tuple[Any, ...]]], list[Result]]:
     """Each row as a record of this kind."""
     return lambda rows: [kind(*row) for row in rows]
+
+
+def claim(
+    function: LiteralString,
+    parameters: tuple[Any, ...],
+    queue_name: str,
+    *,
+    keeps_order: bool = False,
+) -> Call[list[Message]]:
+    """A call that claims messages, and commits asynchronously where it is a transaction of its own.
+
+    Args:
+        function: The call of the SQL function, with `%s` for each parameter.
+        parameters: Their values, in order.
+        queue_name: The queue.
+        keeps_order: The order of its rows is its own, and not that of the msg_ids.
+    """
+    sql, own_transaction_sql = _claims(function, keeps_order=keeps_order)
+    return Call(sql, parameters, record(Message), queue_name, own_transaction_sql)
+
+
+@functools.cache  # of a few functions; made once, the driver also hashes them once
+def _claims(function: LiteralString, *, keeps_order: bool) -> tuple[LiteralString, LiteralString]:
+    columns: LiteralString = "message.*"
+    rows: LiteralString = "as message order by message.msg_id"
+    if keeps_order:
+        columns = (
+            "message.msg_id, message.read_ct, message.enqueued_at, message.last_read_at, message.vt, "
+            "message.message, message.headers"
+        )
+        rows = "with ordinality as message order by message.ordinality"
+    quietly: LiteralString = "pg_catalog.set_config('synchronous_commit', 'off', true)"
+    # All of it is in our source: LiteralString refuses anything else.
+    own: LiteralString = f"select {columns} from {quietly}, {function} {rows}"  # noqa: S608
+    return "select * from " + function, own  # noqa: S608

@@ -8,7 +8,7 @@ delayed, none behind it is delivered.
 from __future__ import annotations
 
 from pgsluice.client.calls.arguments import whole
-from pgsluice.client.calls.call import Call, nothing, record
+from pgsluice.client.calls.call import Call, claim, nothing
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.records import Message
 
@@ -51,15 +51,10 @@ def read_grouped(queue_name: str, vt: int, qty: int = 1) -> Call[list[Message]]:
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped`; differences in sql/pgmq/README.md.
     """
-    return Call(
-        "select * from pgmq.read_grouped(%s::text, %s::integer, %s::integer)",
+    return claim(
+        "pgmq.read_grouped(%s::text, %s::integer, %s::integer)",
         _claim(queue_name, vt, qty),
-        record(Message),
         queue_name,
-        own_transaction_sql="select message.* "
-        "from pg_catalog.set_config('synchronous_commit', 'off', true), "
-        "pgmq.read_grouped(%s::text, %s::integer, %s::integer) as message "
-        "order by message.msg_id",
     )
 
 
@@ -80,16 +75,11 @@ def read_grouped_rr(queue_name: str, vt: int, qty: int = 1) -> Call[list[Message
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped_rr`; differences in sql/pgmq/README.md.
     """
-    return Call(
-        "select * from pgmq.read_grouped_rr(%s::text, %s::integer, %s::integer)",
+    return claim(
+        "pgmq.read_grouped_rr(%s::text, %s::integer, %s::integer)",
         _claim(queue_name, vt, qty),
-        record(Message),
         queue_name,
-        own_transaction_sql="select message.msg_id, message.read_ct, message.enqueued_at, "
-        "message.last_read_at, message.vt, message.message, message.headers "
-        "from pg_catalog.set_config('synchronous_commit', 'off', true), "
-        "pgmq.read_grouped_rr(%s::text, %s::integer, %s::integer) with ordinality as message "
-        "order by message.ordinality",
+        keeps_order=True,
     )
 
 
@@ -110,15 +100,10 @@ def read_grouped_head(queue_name: str, vt: int, qty: int = 1) -> Call[list[Messa
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped_head`; differences in sql/pgmq/README.md.
     """
-    return Call(
-        "select * from pgmq.read_grouped_head(%s::text, %s::integer, %s::integer)",
+    return claim(
+        "pgmq.read_grouped_head(%s::text, %s::integer, %s::integer)",
         _claim(queue_name, vt, qty),
-        record(Message),
         queue_name,
-        own_transaction_sql="select message.* "
-        "from pg_catalog.set_config('synchronous_commit', 'off', true), "
-        "pgmq.read_grouped_head(%s::text, %s::integer, %s::integer) as message "
-        "order by message.msg_id",
     )
 
 
@@ -150,17 +135,10 @@ def read_grouped_with_poll(
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped_with_poll`.
     """
-    return Call(
-        "select * from pgmq.read_grouped_with_poll("
-        "%s::text, %s::integer, %s::integer, %s::integer, %s::integer)",
+    return claim(
+        "pgmq.read_grouped_with_poll(%s::text, %s::integer, %s::integer, %s::integer, %s::integer)",
         _poll(queue_name, vt, qty, max_poll_seconds, poll_interval_ms),
-        record(Message),
         queue_name,
-        own_transaction_sql="select message.* "
-        "from pg_catalog.set_config('synchronous_commit', 'off', true), "
-        "pgmq.read_grouped_with_poll("
-        "%s::text, %s::integer, %s::integer, %s::integer, %s::integer) as message "
-        "order by message.msg_id",
     )
 
 
@@ -190,18 +168,12 @@ def read_grouped_rr_with_poll(
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped_rr_with_poll`.
     """
-    return Call(
-        "select * from pgmq.read_grouped_rr_with_poll("
+    return claim(
+        "pgmq.read_grouped_rr_with_poll("
         "%s::text, %s::integer, %s::integer, %s::integer, %s::integer)",
         _poll(queue_name, vt, qty, max_poll_seconds, poll_interval_ms),
-        record(Message),
         queue_name,
-        own_transaction_sql="select message.msg_id, message.read_ct, message.enqueued_at, "
-        "message.last_read_at, message.vt, message.message, message.headers "
-        "from pg_catalog.set_config('synchronous_commit', 'off', true), "
-        "pgmq.read_grouped_rr_with_poll("
-        "%s::text, %s::integer, %s::integer, %s::integer, %s::integer) with ordinality as message "
-        "order by message.ordinality",
+        keeps_order=True,
     )
 
 
@@ -231,17 +203,11 @@ def read_grouped_head_with_poll(
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped_head_with_poll`.
     """
-    return Call(
-        "select * from pgmq.read_grouped_head_with_poll("
+    return claim(
+        "pgmq.read_grouped_head_with_poll("
         "%s::text, %s::integer, %s::integer, %s::integer, %s::integer)",
         _poll(queue_name, vt, qty, max_poll_seconds, poll_interval_ms),
-        record(Message),
         queue_name,
-        own_transaction_sql="select message.* "
-        "from pg_catalog.set_config('synchronous_commit', 'off', true), "
-        "pgmq.read_grouped_head_with_poll("
-        "%s::text, %s::integer, %s::integer, %s::integer, %s::integer) as message "
-        "order by message.msg_id",
     )
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal, LiteralString
 
 from pgsluice.client.calls.arguments import seconds, whole
-from pgsluice.client.calls.call import Call, nothing, record, scalar
+from pgsluice.client.calls.call import Call, claim, nothing, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.limit_records import BlockedMessages, QueueLimits, WhenWaiting
 from pgsluice.client.records import Message
@@ -42,17 +42,11 @@ def claim_messages(
 
     Source: `sluice.claim_messages`.
     """
-    return Call(
-        "select * from sluice.claim_messages(%s::text, %s::integer, %s::integer, %s::text)",
+    return claim(
+        "sluice.claim_messages(%s::text, %s::integer, %s::integer, %s::text)",
         (queue_name, whole(vt, "vt", 0), whole(qty, "qty", 1), worker),
-        record(Message),
         queue_name,
-        own_transaction_sql="select message.msg_id, message.read_ct, message.enqueued_at, "
-        "message.last_read_at, message.vt, message.message, message.headers "
-        "from pg_catalog.set_config('synchronous_commit', 'off', true), "
-        "sluice.claim_messages(%s::text, %s::integer, %s::integer, %s::text) "
-        "with ordinality as message "
-        "order by message.ordinality",
+        keeps_order=True,
     )
 
 

@@ -12,7 +12,7 @@ from pgsluice.client.calls.arguments import (
     point,
     whole,
 )
-from pgsluice.client.calls.call import Call, column, record, scalar
+from pgsluice.client.calls.call import Call, claim, column, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import Message
@@ -46,15 +46,10 @@ def read(
         whole(qty, "qty", 1),
         json_parameter(conditional, "conditional"),
     )
-    return Call(
-        "select * from pgmq.read(%s::text, %s::integer, %s::integer, %s::jsonb)",
+    return claim(
+        "pgmq.read(%s::text, %s::integer, %s::integer, %s::jsonb)",
         parameters,
-        record(Message),
         queue_name,
-        own_transaction_sql="select message.* "
-        "from pg_catalog.set_config('synchronous_commit', 'off', true), "
-        "pgmq.read(%s::text, %s::integer, %s::integer, %s::jsonb) as message "
-        "order by message.msg_id",
     )
 
 
@@ -97,16 +92,11 @@ def read_with_poll(
         whole(poll_interval_ms, "poll_interval_ms", 1),
         json_parameter(conditional, "conditional"),
     )
-    return Call(
-        "select * from pgmq.read_with_poll("
+    return claim(
+        "pgmq.read_with_poll("
         "%s::text, %s::integer, %s::integer, %s::integer, %s::integer, %s::jsonb)",
         parameters,
-        record(Message),
         queue_name,
-        own_transaction_sql="select message.* "
-        "from pg_catalog.set_config('synchronous_commit', 'off', true), pgmq.read_with_poll("
-        "%s::text, %s::integer, %s::integer, %s::integer, %s::integer, %s::jsonb) as message "
-        "order by message.msg_id",
     )
 
 
