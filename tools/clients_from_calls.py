@@ -131,6 +131,9 @@ class Client:
         before = [parameter.name for parameter in parameters[: len(self.given)]]
         if before != self.given:
             raise CallError(f"{where}: its first arguments are not {', '.join(self.given)}")
+        keywords = options.get("keywords")
+        if keywords is not None and keywords not in [parameter.name for parameter in parameters]:
+            raise CallError(f"{where} has no argument {keywords}, which `keywords` names")
         parameters = parameters[len(self.given) :]
         call = _called(module, function, parameters, has_given=bool(self.given))
         result, body = _run(module, returns, call, where)
@@ -146,7 +149,8 @@ class Client:
         parameters = list(_parameters(module, init.args, None))[1:]
         body = f"self._runner = AsyncRunner({parameters[0].name})\n"
         if self.given:
-            body += f"self._name = ({', '.join(self.given)})\n"
+            names = str(tuple(self.given)).replace("'", "")
+            body += f"self._name = {names}\n"
         made = _function("def __init__", parameters, "None", module.docstring(init), body)
         imports = {
             "from collections.abc import AsyncGenerator",

@@ -1,6 +1,6 @@
-"""The clients: a class for each noun. Its methods are the calls that are marked as such by `method`.
+"""The client classes: their docstrings and constructors. Their methods are the calls that `method` marks.
 
-Only texts are kept here: tools/clients_from_calls.py writes the classes, and docstrings name their async forms.
+tools/clients_from_calls.py writes the classes. Docstrings name their async forms.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ def method(
     name: str | None = None,  # noqa: ARG001
     keywords: str | None = None,  # noqa: ARG001
 ) -> Callable[[Function], Function]:
-    """Mark a function as a method of a client; `make generate` writes it, with its signature and docstring.
+    """Mark a function as a method of a client; `make generate` writes it with this signature and docstring.
 
-    What a client is made with beside its connection are the first arguments of its functions, and not of its methods.
+    The arguments of the constructor beside the connection are the first arguments of each function, and are not those
+    of its method: `queue_name` and `group_name` for `ShareGroup`.
 
     Args:
         client: A class of this module.
-        name: The name of the method, unless it is that of the function.
-        keywords: The first argument that the method takes by name only. For functions that workers and Spark call with
-            positions; others have a `*` there.
+        name: The name of the method (default: that of the function).
+        keywords: The first keyword-only argument of the method, for functions that workers and Spark call with
+            positional arguments. Other functions have a `*` in their signature.
     """
     return lambda function: function
 
