@@ -30,6 +30,13 @@ SECRET_KEYWORDS = (
     "scram_server_key",
     "oauth_client_secret",
 )
+# libpq leaves these to the operating system, which gives a connection up after two hours. Not used on Unix sockets.
+_TCP_OPTIONS = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +138,16 @@ def connect(target: Target, **options: Any) -> psycopg.Connection[Any]:
         return psycopg.connect(target.conninfo, **options)
     except psycopg.OperationalError as error:
         raise connection_failed(error, target) from error
+
+
+def tcp_options(dsn: str) -> dict[str, int]:
+    """Return options of libpq with which a TCP connection whose other end is gone fails after 60 seconds.
+
+    Without them a statement waits for hours when a NAT gateway has dropped its connection or the host is gone. What the
+    DSN sets itself is not in them; `keepalives=0` in it turns keepalives off.
+    """
+    given = conninfo.conninfo_to_dict(dsn)
+    return {name: value for name, value in _TCP_OPTIONS.items() if name not in given}
 
 
 def connection_failed(error: psycopg.OperationalError, target: Target) -> ConnectionFailedError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import socket
 import time
 
 import psycopg
@@ -77,3 +79,38 @@ def test_the_reset_after_a_handler_ends_within_seconds(far_url, proxy, monkeypat
     assert all(
         ANSWER_S / 2 < taken < ANSWER_S + 3 for taken in asyncio.run(asyncio.wait_for(run(), 30))
     )
+
+
+def tcp_settings(connection) -> dict[str, int]:
+    """The settings of a connection's socket: seconds, how often, milliseconds."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as copy:
+        return {
+            name: copy.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{name}"))
+            for name in ("KEEPIDLE", "KEEPINTVL", "KEEPCNT", "USER_TIMEOUT")
+        }
+
+
+@pytest.mark.parametrize(
+    ("dsn_options", "expected"),
+    [
+        ({}, {"KEEPIDLE": 30, "KEEPINTVL": 10, "KEEPCNT": 3, "USER_TIMEOUT": 60_000}),
+        (
+            {"keepalives_idle": "7", "tcp_user_timeout": "9000"},
+            {"KEEPIDLE": 7, "KEEPINTVL": 10, "KEEPCNT": 3, "USER_TIMEOUT": 9_000},
+        ),
+    ],
+    ids=["by default", "as the DSN says"],
+)
+def test_a_connection_whose_other_end_is_gone_is_given_up_after_a_minute(
+    far_url, dsn_options, expected
+):
+    """By the operating system, so its settings of the socket are compared."""
+
+    async def run():
+        async with opened(psycopg.conninfo.make_conninfo(far_url, **dsn_options)) as pools:
+            async with pools.engine.connection() as engine, pools.lend() as of_task:
+                found = [tcp_settings(engine), tcp_settings(of_task)]
+            with pools.lend_sync() as of_thread:
+                return [*found, tcp_settings(of_thread)]
+
+    assert asyncio.run(run()) == [expected] * 3

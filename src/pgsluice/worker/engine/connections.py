@@ -21,6 +21,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
+from pgsluice.connection import tcp_options
 from pgsluice.errors import SluiceError, translate
 from pgsluice.worker.engine.lost_sessions import OUT_OF_TIME
 from pgsluice.worker.engine.pools import Noting, Pool, SyncNoting, SyncPool
@@ -344,7 +345,7 @@ class Connections:
             options: For every connection, as `psycopg.connect` takes them.
         """
         self._conninfo = conninfo
-        self._options = {"connect_timeout": _CONNECT_S, **(options or {})}
+        self._options = tcp_options(conninfo) | {"connect_timeout": _CONNECT_S} | (options or {})
         self._threads_size = handlers_size if threads_size is None else threads_size
         self.engine = Pool[EngineConnection](
             conninfo,
