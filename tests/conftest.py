@@ -16,6 +16,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
@@ -36,14 +38,14 @@ FAST = {
 }
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 VERSIONS = ("18", "16", "15")
-TESTS = Path(__file__).parent
 # Where one version shows what the others do: the tests there take turns, each on one version, unless --every-version asks for
 # all. Everything else, such as installing, adopting and what is compatible, runs on each.
 BY_TURNS = (
-    *(f"db/{schema}" for schema in ("pgmq", "pgq", "pgq_coop", "sluice", "legacy")),
-    *("client", "compat/test_official_client.py", "compat/test_official_listener.py"),
-    *("concurrency", "worker"),
+    *(f"tests/db/{schema}/" for schema in ("pgmq", "pgq", "pgq_coop", "sluice", "legacy")),
+    *("tests/client/", "tests/concurrency/", "tests/worker/"),
+    *("tests/compat/test_official_client.py", "tests/compat/test_official_listener.py"),
 )
+SPARK = "tests/spark/"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 8 << 30
 
@@ -80,6 +82,8 @@ def make_template(server: EmbeddedServer) -> None:
     # It is copied for each test: a fifth less of it.
     with psycopg.connect(server.url(TEMPLATE), autocommit=True) as connection:
         connection.execute("vacuum full")
+    # The first session after that writes what each first session of a copy would have to read from the catalog.
+    psycopg.connect(server.url(TEMPLATE)).close()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -93,16 +97,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the versions whose turn it is not, and begin with Spark."""
     if not config.getoption("--every-version"):
-        left_out = [item for item in items if not _is_its_turn(item)]
+        chosen: list[pytest.Item] = []
+        left_out: list[pytest.Item] = []
+        for item in items:
+            (chosen if _is_its_turn(item) else left_out).append(item)
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if _is_its_turn(item)]
+        items[:] = chosen
     # It takes longest, and where processes share the tests, all would end up waiting for it.
-    items.sort(key=lambda item: not item.path.is_relative_to(TESTS / "spark"))
+    items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
+
+
+class SparkInOneProcess(LoadFileScheduling):
+    """Give each file to one process, and the files of Spark all to the same: two JVMs would compete for the cores."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return SPARK if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SparkInOneProcess | None:
+    return SparkInOneProcess(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def _params(item: pytest.Item) -> dict[str, object]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
 
 
 def _is_its_turn(item: pytest.Item) -> bool:
-    version = getattr(item, "callspec", None) and item.callspec.params.get("server")
-    if version is None or not any(item.path.is_relative_to(TESTS / place) for place in BY_TURNS):
+    version = _params(item).get("server")
+    if version is None or not item.nodeid.startswith(BY_TURNS):
         return True
     # By the test's name: the same turn in each process and in each run.
     there = [v for v in VERSIONS if v != "15" or DEBIAN_15.exists()]
