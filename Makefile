@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check generate verify bench docs clean
+PYTEST := $(BIN)/python -m pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
+.PHONY: help setup demo test test-all check generate verify bench docs clean
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 .venv/.package: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pgsluice needs Python 3.11 or later; name one: make PYTHON=python3.12 …")'
@@ -23,8 +24,11 @@ setup: .venv/.dev ## create .venv with everything for development
 demo: .venv/.package ## run the whole system on real work and check every row
 	$(BIN)/pgsluice demo $(ARGS)
 
-test: .venv/.dev ## run every test, on every PostgreSQL at hand
-	$(BIN)/python -m pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder $(ARGS)
+test: .venv/.dev ## run the tests but those marked slow or long, on every PostgreSQL at hand
+	$(PYTEST) $(ARGS)
+
+test-all: .venv/.dev ## run every test on every version: hours
+	$(PYTEST) -m '' --every-version $(ARGS)
 
 check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/ruff format --check --quiet .

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -45,6 +46,8 @@ BY_TURNS = (
     *("tests/client/", "tests/concurrency/", "tests/worker/"),
     *("tests/compat/test_official_client.py", "tests/compat/test_official_listener.py"),
 )
+# What these give a test, one after the other, shows the same in another way. `make test` takes one for each test, in turn.
+VARIANTS = {"server", "peer", "installation", "make", "clients", "style", "is_async", "handle", "consuming"}  # fmt: skip
 SPARK = "tests/spark/"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 8 << 30
@@ -103,8 +106,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (chosen if _is_its_turn(item) else left_out).append(item)
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
+        _mark_further_variants(items)
     # It takes longest, and where processes share the tests, all would end up waiting for it.
     items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
+
+
+def _mark_further_variants(items: list[pytest.Item]) -> None:
+    """Mark as `slow` what a test runs on but for one: the same in each process and in each run."""
+    alike: dict[tuple[str, ...], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        params = _params(item)
+        if VARIANTS & params.keys():
+            others = [repr(value) for name, value in sorted(params.items()) if name not in VARIANTS]
+            alike[item.nodeid.split("[")[0], *others].append(item)
+    for variants in alike.values():
+        ours = [item for item in variants if _runs_ours(item)] or variants
+        first = ours[zlib.crc32(variants[0].nodeid.encode()) % len(ours)]
+        for item in variants:
+            if item is not first:
+                item.add_marker(pytest.mark.slow)
 
 
 class SparkInOneProcess(LoadFileScheduling):
@@ -130,6 +150,13 @@ def _is_its_turn(item: pytest.Item) -> bool:
     there = [v for v in VERSIONS if v != "15" or DEBIAN_15.exists()]
     name = item.nodeid.replace(f"pg{version}", "")
     return version == there[zlib.crc32(name.encode()) % len(there)]
+
+
+def _runs_ours(item: pytest.Item) -> bool:
+    """Return False on another's PGMQ or PgQ, and on a PostgreSQL that is not here."""
+    where = [value for name, value in _params(item).items() if name in VARIANTS]
+    names = {name for value in where for name in (value if isinstance(value, tuple) else (value,))}
+    return names.isdisjoint({"upstream", "pgq"}) and ("15" not in names or DEBIAN_15.exists())
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

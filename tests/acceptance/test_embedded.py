@@ -147,6 +147,7 @@ def server(folder: Path, made: Callable[..., EmbeddedServer]) -> EmbeddedServer:
 # ── the life of a server ─────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @every_version
 def test_data_is_kept_between_runs(folder: Path, version: int) -> None:
     server = server_of(folder / "data", version)
@@ -166,6 +167,7 @@ def test_data_is_kept_between_runs(folder: Path, version: int) -> None:
     ) == ("Babä"), "sorted by code point"
 
 
+@pytest.mark.slow
 def test_starting_and_stopping_twice_does_no_harm(server: EmbeddedServer) -> None:
     server.start()
     first = pid_of(server)
@@ -227,6 +229,7 @@ def test_an_immediate_stop_is_recovered_from(server: EmbeddedServer) -> None:
     assert ask(server, "select n from kept") == 1
 
 
+@pytest.mark.slow
 def test_a_server_on_its_way_up_is_waited_for(server: EmbeddedServer) -> None:
     starters = [python(START, server.data) for _ in range(3)]
 
@@ -272,6 +275,7 @@ def test_eight_processes_at_once_start_one_server(folder: Path) -> None:
     assert pids == {f"{pid_of(server_of(folder / 'data'))}\n"}
 
 
+@pytest.mark.slow
 def test_without_the_lock_some_of_them_fail(folder: Path) -> None:
     # They need to meet: on a loaded machine one may be done before the next begins, so they get a few tries.
     races = (race(folder / f"data{number}", "unlocked") for number in range(8))
@@ -279,6 +283,7 @@ def test_without_the_lock_some_of_them_fail(folder: Path) -> None:
     assert any(errors for _, errors in races)
 
 
+@pytest.mark.slow
 def test_a_starter_killed_in_the_middle_of_initdb_is_recovered_from(folder: Path) -> None:
     server = server_of(folder / "data")
     starter = python(START, server.data)
@@ -365,6 +370,7 @@ def listening(pid: int) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 @needs_proc
 @every_version
 def test_it_listens_on_no_address_or_on_loopback_only(
@@ -669,6 +675,7 @@ def test_a_folder_that_the_user_of_the_server_cannot_enter_is_named(folder: Path
     assert list(closed.iterdir()) == []
 
 
+@pytest.mark.slow
 @needs_root
 @pytest.mark.parametrize("version", [16, 18])
 def test_programs_that_the_user_of_the_server_cannot_reach_are_copied(
@@ -741,6 +748,7 @@ except EmbeddedServerError as error:
 """
 
 
+@pytest.mark.slow
 def test_an_ordinary_user_runs_it_himself(folder: Path) -> None:
     user = "nobody" if ROOT else pwd.getpwuid(os.geteuid()).pw_name
     programs = server_of(folder / "data").bin_dir
@@ -793,6 +801,7 @@ def command(
 Command = Callable[..., tuple[int, str, str]]
 
 
+@pytest.mark.slow
 def test_the_command_starts_shows_and_stops_it(folder: Path, command: Command) -> None:
     data = folder / "home" / "postgresql-16"
     code, output, errors = command("status")
@@ -890,6 +899,7 @@ def test_stop_asks_at_a_terminal_while_a_session_is_connected(
     assert server.running() == is_running
 
 
+@pytest.mark.slow
 def test_server_stopped_on_purpose_is_started_by_start_only(
     folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -914,6 +924,7 @@ def test_server_stopped_on_purpose_is_started_by_start_only(
     assert server_of(data).running()
 
 
+@pytest.mark.slow
 def test_commands_of_the_server_print_no_warning_and_import_no_wheel(folder: Path) -> None:
     """The wheel's own module warns when XDG_RUNTIME_DIR cannot be used; only its programs are needed."""
     code = (

@@ -51,6 +51,7 @@ def run(database_18, tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", sorted(path.stem for path in EXAMPLES.glob("*.py")))
 def test_an_example_does_what_it_says(run, example):
     found = TEXT.match((EXAMPLES / f"{example}.py").read_text(encoding="utf-8"))

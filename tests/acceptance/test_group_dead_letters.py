@@ -99,6 +99,7 @@ def test_redrive_of_a_filter_goes_into_a_queue_in_steps(dead, connection, monkey
     assert dead("redrive", "--all") == "3 dead events moved\n"
 
 
+@pytest.mark.slow
 def test_redrive_keeps_to_a_rate(dead):
     began_s = time.monotonic()
 

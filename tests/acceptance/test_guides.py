@@ -38,6 +38,7 @@ def run(database_18, tmp_path):
 FILE = re.compile(r"# (\w+\.py)\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", ["share-groups", "workers"])
 def test_a_guide_does_what_it_shows(run, tmp_path, guide):
     shown, printed = [], []

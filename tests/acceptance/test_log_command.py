@@ -85,6 +85,7 @@ def test_batches_are_counted_and_shared(log, connection):
     log("consume", "changes", "c", "--follow", "--batches", "1", code=2)
 
 
+@pytest.mark.slow
 def test_what_is_printed_into_a_closed_pipe_comes_again(log, connection, database_18):
     log("create", "changes")
     log("consume", "changes", "audit", "--register")

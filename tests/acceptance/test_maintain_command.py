@@ -68,6 +68,7 @@ def delivered(log):
     return data
 
 
+@pytest.mark.slow
 def test_events_are_ticked_come_again_and_rotate_although_one_of_two_is_killed(database_18, log):
     log.set_queue_config("changes", "rotation_period", "0")
     with maintaining(database_18.url) as first, maintaining(database_18.url):
@@ -84,6 +85,7 @@ def test_events_are_ticked_come_again_and_rotate_although_one_of_two_is_killed(d
             first.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_says_what_it_does_and_ends_when_it_is_told_to(database_18, log, number):
     log.set_queue_config("changes", "rotation_period", "0")
@@ -110,6 +112,7 @@ def test_once_does_all_there_is_and_ends(database_18, log):
     assert once(database_18.url) == "nothing to do\n"
 
 
+@pytest.mark.slow
 def test_functions_that_a_log_names_are_called_also_beside_one_that_fails(database_18, log):
     with database_18.connect() as connection:
         name_extra(connection)
@@ -142,6 +145,7 @@ def standing(connection):
     return found.get(True, []), found.get(False, [])
 
 
+@pytest.mark.slow
 def test_one_leads_and_the_other_takes_over_within_two_seconds_when_it_is_killed(database_18, log):
     WorkQueue(log_connection := database_18.connect()).create("orders")
     with (
@@ -171,6 +175,7 @@ def test_one_leads_and_the_other_takes_over_within_two_seconds_when_it_is_killed
                 assert subscription.wait(600)
 
 
+@pytest.mark.slow
 def test_a_database_without_the_schema_is_said_to_have_none(server_18):
     with maintaining(server_18.url("template1")) as process:
         said, _ = process.communicate(timeout=30)
@@ -179,6 +184,7 @@ def test_a_database_without_the_schema_is_said_to_have_none(server_18):
     assert "pgsluice schema install" in said
 
 
+@pytest.mark.slow
 def test_the_statements_for_pg_cron_do_the_work(database_18, log):
     printed = subprocess.run(
         [*PGSLUICE, "maintain", "--print-cron"],
@@ -212,6 +218,7 @@ def test_the_statements_for_pg_cron_do_the_work(database_18, log):
     assert all(re.fullmatch(r"[1-9]\d? seconds?", schedule) for _, schedule, _ in jobs)
 
 
+@pytest.mark.slow
 def test_options_that_contradict_each_other_are_refused(database_18):
     with maintaining(database_18.url, "--tick-min-ms", "20", "--tick-max-ms", "10") as process:
         said, _ = process.communicate(timeout=30)

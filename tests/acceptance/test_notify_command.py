@@ -35,6 +35,7 @@ def notifier_is_at_work(connection):
     return age_s is not None and age_s < 1
 
 
+@pytest.mark.slow
 def test_listeners_are_woken_although_one_of_two_notifiers_is_killed(database_18):
     with (
         database_18.connect() as connection,
@@ -73,6 +74,7 @@ def test_it_ends_without_a_word_when_it_is_told_to(database_18, number):
     assert (process.returncode, said) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_database_without_the_schema_is_said_to_have_none(server_18):
     with notifying(server_18.url("template1")) as process:
         said, _ = process.communicate(timeout=30)

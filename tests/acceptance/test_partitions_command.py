@@ -38,6 +38,7 @@ def test_a_queue_is_created_in_partitions_shown_and_maintained(pgsluice, databas
     assert settings == [("10", None, 1)]
 
 
+@pytest.mark.slow
 def test_all_there_is_to_do_is_done_in_one_call(pgsluice, database_18):
     pgsluice("queue", "create", "orders", "--partitioned", "--interval", "10", "--premake", "30")
     with database_18.connect() as connection:

@@ -54,6 +54,7 @@ def test_a_message_goes_in_and_out_and_is_acknowledged(queue, connection):
     assert rows(connection, "select msg_id from pgmq.a_orders order by 1") == [(1,), (2,)]
 
 
+@pytest.mark.slow
 def test_lines_of_standard_input_are_sent_in_their_order(queue, connection):
     queue("create", "orders")
     lines = "".join(f'{{"n": {n}}}\n' for n in range(2500))
@@ -72,6 +73,7 @@ def test_lines_of_standard_input_are_sent_in_their_order(queue, connection):
     )
 
 
+@pytest.mark.slow
 def test_a_line_that_is_no_json_is_named_and_what_was_sent_before_is_counted(queue, connection):
     queue("create", "orders")
     lines = "1\n" * 1500 + "{not json\n" + "1\n" * 10
@@ -84,6 +86,7 @@ def test_a_line_that_is_no_json_is_named_and_what_was_sent_before_is_counted(que
     assert value(connection, "select count(*) from pgmq.q_orders") == 1000
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_said_with_exit_code_1(queue):
     queue("create", "orders")
 
@@ -99,6 +102,7 @@ def test_an_unknown_queue_is_an_error_with_the_way_out(queue):
     )
 
 
+@pytest.mark.slow
 def test_pop_purge_list_metrics_and_drop(queue, connection):
     queue("create", "orders")
     queue("send", "orders", "1", "2", "3")
@@ -118,6 +122,7 @@ def test_pop_purge_list_metrics_and_drop(queue, connection):
     assert value(connection, "select to_regclass('pgmq.q_orders')") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("headers", ["[1]", "1", '"text"', "null", "true"])
 def test_headers_that_are_no_json_object_are_refused_and_nothing_is_sent(
     queue, connection, headers
@@ -130,6 +135,7 @@ def test_headers_that_are_no_json_object_are_refused_and_nothing_is_sent(
     assert queue("read", "orders").stdout == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("headers", [[1], "text", 1])
 def test_client_refuses_headers_that_are_no_dict(connection, queue, headers):
     queue("create", "orders")

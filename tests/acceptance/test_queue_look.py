@@ -325,6 +325,7 @@ def test_tail_prints_what_there_is_and_ends_when_it_is_told_to(queue, orders):
     assert value(orders, "select sum(read_ct) from pgmq.q_orders") == 1
 
 
+@pytest.mark.slow
 def test_tail_prints_each_message_once_also_one_that_commits_late_and_ends_on_ctrl_c(
     database_18, orders
 ):

@@ -25,6 +25,7 @@ def run(command, connection):
     return partial(command, "schema")
 
 
+@pytest.mark.slow
 def test_pgmq_is_planned_adopted_and_verified(run, connection):
     connection.execute(upstream_sql())
     fill(connection)
@@ -54,6 +55,7 @@ def test_what_stands_against_it_is_printed_and_nothing_changes(run, connection):
     assert value(connection, "select to_regnamespace('sluice') is null") is True
 
 
+@pytest.mark.slow
 def test_a_table_that_stays_locked_is_named_after_the_deadline(run, connection, database_18):
     connection.execute(upstream_sql())
     fill(connection)
@@ -71,6 +73,7 @@ def test_where_there_is_no_pgmq_it_says_so(run):
     assert "no PGMQ and no PgQ in this database to adopt" in run("adopt", code=3).stderr
 
 
+@pytest.mark.slow
 def test_the_older_names_are_installed_when_asked_for_and_stay(run, connection):
     older = "select to_regprocedure('public.pgmq_send(text, jsonb)') is not null"
     run("install")
@@ -87,6 +90,7 @@ def test_the_older_names_are_installed_when_asked_for_and_stay(run, connection):
     assert value(connection, older) is False
 
 
+@pytest.mark.slow
 def test_the_older_names_are_printed_when_asked_for():
     command = [
         sys.executable,

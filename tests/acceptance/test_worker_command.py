@@ -172,6 +172,7 @@ def test_the_first_signal_lets_a_handler_finish_and_gives_the_rest_back_uncounte
         assert value(connection, f"select count(*) from pgmq.a_{queue}") == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["async", "sync"])
 def test_the_second_signal_ends_it_at_once(database_18, shop, style):
     queue = f"slow_{style}"
@@ -193,6 +194,7 @@ def test_the_second_signal_ends_it_at_once(database_18, shop, style):
         assert shop.notes == ["begin 1 1"]
 
 
+@pytest.mark.slow
 def test_a_signal_ends_it_while_it_is_idle_and_the_file_tells_how_it_fares(shop):
     path = shop.folder / "health"
     with shop.working("--health-file", str(path), "--supervise") as process:
@@ -211,6 +213,7 @@ def test_a_signal_ends_it_while_it_is_idle_and_the_file_tells_how_it_fares(shop)
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_it_at_once_while_it_imports_the_app(shop):
     with (shop.folder / "shop.py").open("a") as module:
         module.write("import sys\nsys.stderr.write('imports\\n')\nwhile True: time.sleep(0.1)\n")
@@ -222,6 +225,7 @@ def test_a_second_signal_ends_it_at_once_while_it_imports_the_app(shop):
         assert process.wait(timeout=20) == 1
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_while_the_module_cannot_be_imported_leaves_the_others_at_work(
     database_18, shop
 ):
@@ -267,6 +271,7 @@ def test_a_process_that_dies_while_the_module_cannot_be_imported_leaves_the_othe
         assert process.wait(timeout=20) == 0
 
 
+@pytest.mark.slow
 def test_it_waits_for_a_server_that_is_away_and_a_signal_ends_it_meanwhile(shop):
     with shop.working(url=f"postgresql://nobody@127.0.0.1:{free_port()}/none") as process:
         wait_until(lambda: shop.log.count("again in") >= 3, "it to try again and again")
@@ -275,6 +280,7 @@ def test_it_waits_for_a_server_that_is_away_and_a_signal_ends_it_meanwhile(shop)
         assert process.wait(timeout=10) == 0
 
 
+@pytest.mark.slow
 def test_a_server_that_crashes_and_comes_back_is_worked_on_within_seconds(tmp_path, servers_folder):
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     folder.chmod(0o755)
@@ -336,6 +342,7 @@ def listeners(port):
     return {status.get("listener") for status in report["processes"].values()}
 
 
+@pytest.mark.slow
 def test_logs_hold_no_payload_and_no_password_and_the_exit_code_tells_of_dead_letters(
     database_18, shop
 ):
@@ -361,6 +368,7 @@ def test_logs_hold_no_payload_and_no_password_and_the_exit_code_tells_of_dead_le
     assert [line for line in lines if line.get("done") == 2 and line.get("dead") == 3]
 
 
+@pytest.mark.slow
 def test_what_keeps_it_from_starting_is_one_line_and_an_exit_code(server_18, database_18, shop):
     role = "worker_without_rights"
     with database_18.connect() as connection:
@@ -387,6 +395,7 @@ def test_what_keeps_it_from_starting_is_one_line_and_an_exit_code(server_18, dat
             connection.execute(f"drop owned by {role}; drop role {role}")
 
 
+@pytest.mark.slow
 def test_what_handlers_send_goes_where_the_command_says_also_from_a_process(database_18, shop):
     (shop.folder / "elsewhere.py").write_text(
         "from pgsluice import App\n"

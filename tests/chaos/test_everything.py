@@ -42,7 +42,6 @@ def run(plan, folders):
     return found["figures"]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_everything_at_once_loses_and_doubles_nothing(folders):
     """One seed, without the promotion and the upgrade, which need more servers."""

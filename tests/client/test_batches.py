@@ -152,6 +152,7 @@ def test_a_batch_that_is_not_open_cannot_be_streamed(clients, batch_of):
         streamed(clients, batch_id, fetch_qty=0)
 
 
+@pytest.mark.slow
 def test_a_stream_of_many_events_needs_little_memory(clients, log_name, observer):
     clients.log.register_consumer(log_name, "c")
     data = "x" * 1000

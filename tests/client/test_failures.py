@@ -150,6 +150,7 @@ def test_a_server_that_is_not_there_is_a_failed_connection(make):
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.slow
 def test_a_wrong_password_is_a_failed_connection_and_is_not_shown(tcp_server):
     url = tcp_server.url()
     with psycopg.connect(url) as connection:

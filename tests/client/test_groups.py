@@ -40,6 +40,7 @@ def test_the_readers_return_messages_in_their_order(clients, grouped, reader, su
     assert found[0].headers == {"x-pgmq-group": "a"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_a_poll_returns_nothing_when_its_time_is_over(clients, queue_name, reader):
     poll = getattr(clients.queue, f"{reader}_with_poll")

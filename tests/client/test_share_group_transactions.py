@@ -93,6 +93,7 @@ def test_a_claim_that_is_rolled_back_was_none_and_its_number_is_not_used_again(c
     caller.source.rollback()
 
 
+@pytest.mark.slow
 def test_a_claim_in_a_transaction_that_stays_open_makes_others_busy_and_nothing_is_lost(
     make, caller, group_of, shared_url
 ):

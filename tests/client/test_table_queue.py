@@ -95,6 +95,7 @@ def test_a_role_that_may_not_create_functions_makes_a_queue_and_others_use_it(
         assert queue.drop_queue("orders") is True
 
 
+@pytest.mark.slow
 def test_a_queue_is_made_of_the_same_as_by_the_functions(connection, queue):
     schema.install(connection)
     connection.execute("select pgmq.create('others')")
@@ -108,6 +109,7 @@ def test_a_queue_is_made_of_the_same_as_by_the_functions(connection, queue):
     assert made["orders"] == made["others"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member", ["sluice_writer", "sluice_reader", "sluice_monitor"])
 def test_the_roles_may_do_on_it_what_they_may_on_any_queue(
     database, connection, queue, role, member
@@ -129,6 +131,7 @@ def test_the_roles_may_do_on_it_what_they_may_on_any_queue(
                     call(TableQueue(own))
 
 
+@pytest.mark.slow
 def test_a_full_installation_over_it_keeps_the_queues_and_both_clients_work_on_them(
     connection, queue
 ):
@@ -171,6 +174,7 @@ def test_installing_the_tables_twice_does_no_harm_and_over_the_functions_it_is_r
         schema.install_tables(connection)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "what"),
     [
@@ -181,8 +185,10 @@ def test_installing_the_tables_twice_does_no_harm_and_over_the_functions_it_is_r
     ],
 )
 @pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
-@pytest.mark.parametrize("make", [tables.read, tables.pop], ids=["read", "pop"])
-def test_the_hot_statements_are_served_by_their_indexes(connection, queue, size, what, plans, make):
+@pytest.mark.parametrize("function", [tables.read, tables.pop], ids=["read", "pop"])
+def test_the_hot_statements_are_served_by_their_indexes(
+    connection, queue, size, what, plans, function
+):
     columns = {
         "deferred": "now() + interval '1 day', now()",
         "ready": "now(), now()",
@@ -193,7 +199,7 @@ def test_the_hot_statements_are_served_by_their_indexes(connection, queue, size,
         [size],
     )
     queue.send("orders", 1)
-    call = make("orders", 30, 1) if make is tables.read else make("orders", 1)
+    call = function("orders", 30, 1) if function is tables.read else function("orders", 1)
     statement = call.sql
     for number in range(1, len(call.parameters) + 1):
         statement = statement.replace("%s::integer", f"${number}", 1)
@@ -284,6 +290,7 @@ def test_read_ct_stays_at_the_end_of_its_range(connection, queue):
     assert [message.read_ct for message in queue.read("orders", 30)] == [2147483647]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["a%b", "a%sb", 'a"b', "a b", "naïve", "select", "{queue}", "a\\b", "x" * 47]
 )

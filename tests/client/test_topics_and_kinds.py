@@ -50,6 +50,7 @@ def test_a_poll_returns_at_once_what_is_visible(clients, queue_name):
     assert [m.msg_id for m in found] == [2, 3]
 
 
+@pytest.mark.slow
 def test_a_poll_of_an_empty_queue_ends_at_its_deadline(clients, queue_name):
     assert (
         clients.queue.read_with_poll(queue_name, 60, max_poll_seconds=1, poll_interval_ms=10) == []

@@ -68,6 +68,7 @@ def test_what_is_sent_is_read_with_all_its_fields(clients, queue_name):
     assert (second.msg_id, second.message, second.headers) == (2, None, None)
 
 
+@pytest.mark.slow
 def test_a_claimed_message_is_hidden_until_its_timeout_ends(clients, queue_name):
     clients.queue.send(queue_name, 1)
 

@@ -262,6 +262,7 @@ DIFFERENCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_argument_at_its_edges_gets_pgmqs_answer(both, name):
     ours, upstream = both

@@ -86,6 +86,7 @@ def test_every_public_method_of_every_client_is_driven():
 # Queues
 
 
+@pytest.mark.slow
 @drives("create_queue", "drop_queue", "list_queues")
 def test_a_queue_comes_is_listed_and_goes(client):
     name = f"official_{next(_numbers)}"
@@ -373,6 +374,7 @@ def test_a_read_takes_the_oldest_or_what_it_asks_for(client, queue):
     assert client.read_batch(queue) == []
 
 
+@pytest.mark.slow
 @drives("read_with_poll")
 def test_a_poll_returns_what_is_there_or_nothing(client, queue):
     assert client.read_with_poll(queue, max_poll_seconds=1, poll_interval_ms=10) == []

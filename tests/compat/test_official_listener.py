@@ -95,6 +95,7 @@ def test_a_listener_has_no_other_methods_than_these():
         assert public_methods(listener) == {"listen", "stop"}
 
 
+@pytest.mark.slow
 def test_a_listener_hears_of_a_message_and_stops(listening, observer):
     queue = new_queue(observer, "heard")
     listening.listen(queue)

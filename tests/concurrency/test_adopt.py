@@ -80,6 +80,7 @@ class Client:
         self.received += received
 
 
+@pytest.mark.slow
 def test_clients_wait_and_go_on_and_no_message_is_lost_or_delivered_twice(empty_database, pgmq):
     pgmq.execute("select pgmq.create('one'), pgmq.create_unlogged('two'), pgmq.create('three')")
     pgmq.execute("select pgmq.enable_notify_insert('one', 10)")
@@ -115,6 +116,7 @@ def test_clients_wait_and_go_on_and_no_message_is_lost_or_delivered_twice(empty_
     assert schema.verify(pgmq) == ()
 
 
+@pytest.mark.slow
 def test_a_session_that_holds_one_queue_and_wants_another_is_not_the_victim(empty_database, pgmq):
     pgmq.execute("select pgmq.create('one'), pgmq.create('two')")
     pgmq.execute("select pgmq.send('one', '1'::jsonb), pgmq.send('two', '1'::jsonb)")
@@ -147,6 +149,7 @@ def test_a_session_that_holds_one_queue_and_wants_another_is_not_the_victim(empt
     assert schema.verify(pgmq) == ()
 
 
+@pytest.mark.slow
 def test_a_queue_dropped_before_the_tables_are_locked_is_not_made_again(empty_database, pgmq):
     pgmq.execute("select pgmq.create('one'), pgmq.create('two')")
     errors = []
@@ -177,6 +180,7 @@ def test_a_queue_dropped_before_the_tables_are_locked_is_not_made_again(empty_da
     assert schema.installed_versions(pgmq) == ()
 
 
+@pytest.mark.slow
 def test_a_session_in_the_middle_of_a_call_finishes_it_as_it_began(empty_database, pgmq):
     pgmq.execute("select pgmq.create('orders'), pgmq.send('orders', '1'::jsonb)")
     got = []
@@ -204,6 +208,7 @@ def test_a_session_in_the_middle_of_a_call_finishes_it_as_it_began(empty_databas
     assert got == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_topic_batch_that_waited_fails_whole_and_is_sent_again(empty_database, pgmq):
     # It goes on as PGMQ's function, and calls an internal one of PGMQ's that is gone.
     pgmq.execute("select pgmq.create('one'), pgmq.create('two')")
@@ -260,6 +265,7 @@ def test_a_prepared_statement_of_an_older_pgmq_must_be_prepared_again(empty_data
         assert len(rows(client, "select * from pgmq.read('orders', 0, 1)")) == 1
 
 
+@pytest.mark.slow
 def test_two_adopters_at_once_adopt_once(empty_database, pgmq):
     pgmq.execute("select pgmq.create('orders')")
     done = []

@@ -77,6 +77,7 @@ def test_opposite_batches_wait_for_each_other_and_do_not_deadlock(database, hund
     assert [outcome for _, outcome in two] == [after] * 100
 
 
+@pytest.mark.slow
 def test_the_same_batches_without_the_order_do_deadlock(database, hundred):
     # The same update, row by row as the batch names them.
     hundred.execute(

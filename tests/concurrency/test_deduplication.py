@@ -224,6 +224,7 @@ def crashing(servers_folder):
     own.stop("immediate")
 
 
+@pytest.mark.slow
 def test_after_a_crash_an_unlogged_queue_stores_again_what_it_lost_and_a_logged_one_does_not(
     crashing,
 ):
@@ -243,6 +244,7 @@ def test_after_a_crash_an_unlogged_queue_stores_again_what_it_lost_and_a_logged_
             assert value(connection, f"select count(*) from pgmq.q_{name}") == 1
 
 
+@pytest.mark.slow
 def test_a_queue_that_its_owner_made_unlogged_stores_again_after_a_crash(crashing):
     server, crash = crashing
     with psycopg.connect(server.url(), autocommit=True) as connection:

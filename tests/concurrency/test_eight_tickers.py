@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 
 import psycopg
-import pytest
 
 from support import rows, value
 
 
-@pytest.mark.slow
 def test_eight_tickers_and_rotation_lose_and_double_nothing(database_18):
     """Writers in both isolation levels, by insert_event and by COPY, some late, some rolled back; rotation all the time."""
     with database_18.connect() as connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 import psycopg
+import pytest
 
 from conftest import TEMPLATE, _new_database
 from support import rows, value
@@ -18,6 +19,7 @@ def next_id(connection: psycopg.Connection) -> int:
     return value(connection, "select pg_current_xact_id()::text::bigint")
 
 
+@pytest.mark.slow
 def test_a_log_crosses_the_boundary_of_an_epoch(servers):
     """Writers that are late, ticks, rotations and an event to repeat, from before the boundary to behind it."""
     server = servers.get("18", "boundary")

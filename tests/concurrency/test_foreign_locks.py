@@ -140,6 +140,7 @@ def test_installation_goes_on_and_names_the_session_that_holds_its_lock(database
     )
 
 
+@pytest.mark.slow
 def test_installation_waits_for_another_installer_and_names_it(database):
     notices = []
     with (

@@ -235,6 +235,7 @@ def create_at_the_door(database, connection):
     assert value(connection, "select count(*) from sluice.claim_0") == 1
 
 
+@pytest.mark.slow
 def test_a_row_in_a_table_that_is_not_the_current_one_counts(database, connection, group):
     create_at_the_door(database, connection)
 
@@ -245,6 +246,7 @@ def test_a_row_in_a_table_that_is_not_the_current_one_counts(database, connectio
     assert claim(connection, 9, group="other")[1] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_row_in_a_table_that_is_not_the_current_one_is_lost_when_that_is_taken_for_empty(
     database, connection, group
 ):
@@ -320,6 +322,7 @@ def renew_and_outlive(connection):
     return claim(connection, 2)[1]
 
 
+@pytest.mark.slow
 def test_a_renewed_lease_stays_renewed(connection, group):
     assert renew_and_outlive(connection) == [3, 4]
 
@@ -385,6 +388,7 @@ def test_an_old_snapshot_gets_a_serialization_failure(database, connection, grou
         say_with_an_old_snapshot(database, connection, call)
 
 
+@pytest.mark.slow
 @OLD_SNAPSHOT
 def test_an_old_snapshot_gets_a_wrong_answer_without_a_look_at_the_ledger(
     database, connection, group, call
@@ -512,6 +516,7 @@ def test_rows_of_a_dropped_group_go(connection, group):
     assert value(connection, "select count(distinct group_id) from sluice.claim") == 1
 
 
+@pytest.mark.slow
 def test_what_was_kept_must_double_before_the_next_turn(connection, group):
     insert(connection, 1000)
     for _ in range(300):

@@ -71,6 +71,7 @@ def holder(database, log):
         yield session
 
 
+@pytest.mark.slow
 def test_beside_a_held_snapshot_no_dead_rows_gather_and_nothing_grows(connection, holder):
     sizes = []
     for _ in range(ROUNDS):
@@ -93,6 +94,7 @@ def test_beside_a_held_snapshot_no_dead_rows_gather_and_nothing_grows(connection
     )
 
 
+@pytest.mark.slow
 def test_the_ledgers_grow_when_they_are_not_emptied(connection, holder):
     sizes = []
     for _ in range(ROUNDS):

@@ -129,6 +129,7 @@ def test_eight_sessions_use_what_there_is_and_no_more(sessions, pool, check):
     check(sessions, pool, rounds=25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "function", "old", "new"),
     [
@@ -177,6 +178,7 @@ def test_a_planted_bug_is_found(sessions, pool, check, function, old, new):
         check(sessions, pool, rounds=100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when_waiting", ["block", "skip"])
 def test_messages_of_a_key_are_handled_one_after_the_other(database_18, pool, when_waiting):
     """Eight sessions; of each message the first claims fail, lapse or are given back. With block also the ends are in order."""
@@ -271,6 +273,7 @@ def test_a_key_needs_the_lock_for_what_commits_late(database_18, pool, is_locked
         assert got_second.result(30) == ([] if is_locked else [(1,)])
 
 
+@pytest.mark.slow
 def test_in_real_time_every_interval_has_as_many_starts_as_the_rate_and_no_more(sessions, pool):
     """By the server's clock: 40 in any 400 ms. Each session waits as next_room says."""
     rate, interval_s, wanted = 40, 0.4, 160

@@ -355,6 +355,7 @@ def test_a_small_stress_finds_nothing_where_nothing_is_wrong(database_18):
     assert judged(small_stress(database_18)) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "found"),
     [

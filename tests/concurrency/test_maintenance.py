@@ -133,6 +133,7 @@ CALLS = (
 )
 
 
+@pytest.mark.slow
 def test_eight_copies_of_every_maintenance_call_lose_nothing_and_fail_nobody(database):
     sent: list[int] = []
     taken: Counter[int] = Counter()
@@ -204,6 +205,7 @@ def test_queues_are_shared_among_those_who_maintain(database):
         assert done(connection) == ["q_orders_P20: 20 to 30"]
 
 
+@pytest.mark.slow
 def test_a_queue_can_be_dropped_while_it_is_maintained(database):
     with database.connect() as connection, database.connect() as session:
         session.execute("set statement_timeout = '60s'")

@@ -61,6 +61,7 @@ def connect(url, *, autocommit=True):
     return psycopg.connect(url, autocommit=autocommit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval_ms", [0, 250, 600000])
 def test_the_open_transaction_of_a_sender_delays_no_other_sender(url, system, interval_ms):
     with connect(url) as other, connect(url, autocommit=False) as slow:
@@ -75,6 +76,7 @@ def test_the_open_transaction_of_a_sender_delays_no_other_sender(url, system, in
                 other.execute(SEND)
 
 
+@pytest.mark.slow
 def test_a_batch_of_10000_at_throttle_0_runs_the_trigger_once(url, system):
     with connect(url) as connection, connect(url) as session:
         # PGMQ's own needs half a minute for 10,000: each one walks over the row versions of those before.
@@ -93,6 +95,7 @@ def test_a_batch_of_10000_at_throttle_0_runs_the_trigger_once(url, system):
 
 
 # PGMQ's second sender would wait for the first.
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["ours"])
 def test_a_claim_of_an_open_transaction_silences_nobody_and_a_committed_one_does(url):
     with (
@@ -116,6 +119,7 @@ def test_a_claim_of_an_open_transaction_silences_nobody_and_a_committed_one_does
 
 
 # PGMQ's senders run one by one.
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["ours"])
 def test_senders_at_once_notify_at_least_once_and_the_rest_of_the_window_is_quiet(url):
     """Some roll back: they must not use up the window for those who commit."""
@@ -154,6 +158,7 @@ def test_senders_at_once_notify_at_least_once_and_the_rest_of_the_window_is_quie
         assert listener.heard() == []
 
 
+@pytest.mark.slow
 def test_after_a_crash_listeners_are_notified_as_before(own_server, url, system):
     with connect(url) as connection:
         connection.execute(SEND)
@@ -180,6 +185,7 @@ def test_after_a_crash_listeners_are_notified_as_before(own_server, url, system)
 
 
 # PGMQ notifies nobody after a crash.
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["ours"])
 def test_a_sender_that_a_crash_cut_off_uses_up_no_window(own_server, url):
     # Closed and not left: there is nothing to commit on a server that crashed.

@@ -88,6 +88,7 @@ def test_a_late_commit_is_lost_when_only_ticks_count(database, connection, log):
     assert consume(connection) == [], "the planted bug must lose the event"
 
 
+@pytest.mark.slow
 def test_a_writer_that_straddles_many_ticks_and_segments_is_delivered_once(
     database, connection, log
 ):
@@ -480,6 +481,7 @@ def test_a_stalled_rotation_holds_up_no_tick_and_no_second_rotation(database, co
     assert consume(connection) == [1]
 
 
+@pytest.mark.slow
 def test_installation_waits_for_a_rotation_and_a_rotation_skips_its_logs(database, connection, log):
     insert(connection)
     tick(connection)

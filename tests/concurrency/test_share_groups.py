@@ -251,6 +251,7 @@ def test_a_claim_that_goes_by_what_began_after_the_window_loses_the_late_one(
     assert send_late(database, connection) == [], "the planted bug must lose the event"
 
 
+@pytest.mark.slow
 def test_a_transaction_across_many_ticks_claims_and_segments_is_delivered_once(
     database, connection, group
 ):
@@ -428,6 +429,7 @@ def test_without_the_refusal_an_old_snapshot_claims_what_another_one_has(
         assert claimed(session) == [1], "the planted bug must hand the event out twice"
 
 
+@pytest.mark.slow
 def test_a_claim_that_stays_open_is_named_to_the_others_and_nothing_is_lost(
     database, connection, group
 ):

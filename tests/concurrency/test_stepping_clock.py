@@ -178,6 +178,7 @@ def seed(request: pytest.FixtureRequest) -> int:
     return chosen
 
 
+@pytest.mark.slow
 def test_every_event_is_acknowledged_and_the_log_not_pinned_while_the_clock_steps(
     clock_database: Database, clock: Clock, seed: int
 ) -> None:

@@ -99,6 +99,7 @@ def lines_of(path: Path) -> list[str]:
 
 
 class TestCalls:
+    @pytest.mark.slow
     def test_a_database_backend_keeps_results(self, app):
         assert result_of(app.tasks["add"].delay(4, 4)) == 8
 
@@ -111,6 +112,7 @@ class TestCalls:
     def test_a_task_that_fails_is_retried_after_its_delay(self, app):
         assert result_of(app.tasks["flaky"].delay()) == 2
 
+    @pytest.mark.slow
     def test_groups_chains_and_chords_run(self, app):
         add, total = app.tasks["add"], app.tasks["total"]
 
@@ -128,6 +130,7 @@ class TestCalls:
         query = "select reason from sluice.dead_letter where queue_name = 'celery'"
         wait_until(lambda: rows(observer, query) == [("rejected",)], "the dead letter", WAIT_S)
 
+    @pytest.mark.slow
     def test_a_task_whose_process_dies_is_run_again(self, app):
         assert result_of(app.tasks["die_once"].delay()) == "lived"
 
@@ -136,6 +139,7 @@ class TestControl:
     def test_ping_reaches_the_worker(self, app):
         assert app.control.ping(timeout=WAIT_S, limit=1) == [{NODE: {"ok": "pong"}}]
 
+    @pytest.mark.slow
     def test_celery_status_lists_the_worker(self, app, url, tmp_path):
         said = support.processes.run(
             [
@@ -258,6 +262,7 @@ def counts(folder: Path) -> Counter[str]:
     return Counter(lines_of(folder / "done"))
 
 
+@pytest.mark.slow
 def test_a_warm_shutdown_lets_tasks_finish_and_gives_back_the_others(url, observer, tmp_path):
     app = make_app(url, task_default_queue="warm")
     for number in range(20):

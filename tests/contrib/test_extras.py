@@ -8,6 +8,7 @@ import sys
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "extra"), [("taskiq", "taskiq"), ("kombu", "celery")])
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(module, extra):
     command = f"import sys; sys.modules['{module}'] = None; import pgsluice.contrib.{module}"

@@ -73,6 +73,7 @@ def observer(database_18):
         yield connection
 
 
+@pytest.mark.slow
 def test_the_first_steps_with_celery_run(database_18, observer, tmp_path):
     support.processes.write_example("taskiq-and-celery", "tasks.py", tmp_path)
     (tmp_path / "first_steps.py").write_text(FIRST_STEPS)
@@ -88,6 +89,7 @@ def test_the_first_steps_with_celery_run(database_18, observer, tmp_path):
     assert value(observer, "select count(*) from pgmq.q_celery") == 0
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
     (tmp_path / "gated.py").write_text(GATED)
     send = "import gated\nfor number in range(12): gated.work.delay(number)"
@@ -105,6 +107,7 @@ def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_the_queue_keeps_a_task_until_its_time(database_18, observer, tmp_path):
     support.processes.write_example("taskiq-and-celery", "tasks.py", tmp_path)
     send = "from tasks import add\nadd.apply_async((1, 2), countdown=300)"
@@ -117,6 +120,7 @@ def test_the_queue_keeps_a_task_until_its_time(database_18, observer, tmp_path):
     assert 295 < wait_s <= 301
 
 
+@pytest.mark.slow
 def test_a_claim_is_extended_while_it_is_unacknowledged(database_18, observer):
     with connected(database_18, visibility_timeout=3) as connection:
         queue = connection.SimpleQueue("work")
@@ -132,6 +136,7 @@ def test_a_claim_is_extended_while_it_is_unacknowledged(database_18, observer):
         assert not connection.transport.session._claims
 
 
+@pytest.mark.slow
 def test_a_consumer_is_woken_by_what_is_sent(database_18, notifier):
     queues = [Queue("first"), Queue("second")]
     received = []
@@ -364,6 +369,7 @@ def test_a_purge_deletes_delayed_and_claimed_messages_too(database_18, observer)
     assert value(observer, "select count(*) from pgmq.q_work") == 0
 
 
+@pytest.mark.slow
 def test_a_message_of_many_megabytes_comes_as_it_was_sent(database_18):
     sent = "ž" * 5_000_000
     with connected(database_18) as connection:

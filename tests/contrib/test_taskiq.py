@@ -103,6 +103,7 @@ async def kick(broker: AsyncBroker, number: int, data: bytes | None = None, **la
     )
 
 
+@pytest.mark.slow
 def test_the_example_of_taskiq_runs(database_18, tmp_path):
     (tmp_path / "broker.py").write_text(EXAMPLE)
 
@@ -131,6 +132,7 @@ def test_the_guide_runs(database_18, tmp_path):
         wait_until(lambda: "sent the receipt of order 42" in log.read_text(), "the task to run")
 
 
+@pytest.mark.slow
 async def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
     (tmp_path / "gated.py").write_text(GATED)
     done = tmp_path / "done"
@@ -154,6 +156,7 @@ async def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
         )
 
 
+@pytest.mark.slow
 async def test_a_claim_is_extended_while_taskiq_holds_the_task_and_no_longer(broker, database_18):
     await kick(broker, 1)
     messages = broker.listen()

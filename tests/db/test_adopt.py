@@ -89,6 +89,7 @@ def test_attempts_of_messages_that_were_claimed_before_are_counted(pgmq):
     assert value(pgmq, "select count(*) from sluice.attempt") == 0
 
 
+@pytest.mark.slow
 def test_the_catalog_is_afterwards_that_of_an_installation(pgmq, connection):
     fill(pgmq)
 
@@ -102,6 +103,7 @@ def test_the_catalog_is_afterwards_that_of_an_installation(pgmq, connection):
     assert rows(pgmq, ledger) == rows(connection, ledger)
 
 
+@pytest.mark.slow
 def test_an_adopted_queue_has_the_indexes_and_grants_of_a_new_one(pgmq, connection):
     pgmq.execute("select pgmq.create('orders')")
     connection.execute("select pgmq.create('orders')")
@@ -116,6 +118,7 @@ def test_an_adopted_queue_has_the_indexes_and_grants_of_a_new_one(pgmq, connecti
     assert rows(pgmq, grants) == rows(connection, grants)
 
 
+@pytest.mark.slow
 def test_the_plan_says_every_step_and_changes_nothing(pgmq, client):
     fill(pgmq)
     add_users(pgmq, client)
@@ -149,6 +152,7 @@ def test_the_plan_says_every_step_and_changes_nothing(pgmq, client):
     assert value(pgmq, "select pgmq.mine()") == 1
 
 
+@pytest.mark.slow
 def test_adopting_twice_does_nothing(pgmq):
     fill(pgmq)
     schema.adopt(pgmq)
@@ -160,6 +164,7 @@ def test_adopting_twice_does_nothing(pgmq):
     assert (schema.fingerprint(pgmq), contents(pgmq)) == before
 
 
+@pytest.mark.slow
 def test_an_adoption_is_part_of_the_callers_transaction_and_gives_its_settings_back(
     empty_database, pgmq
 ):
@@ -177,6 +182,7 @@ def test_an_adoption_is_part_of_the_callers_transaction_and_gives_its_settings_b
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tag", ["DROP FUNCTION", "CREATE SCHEMA", "CREATE INDEX", "CREATE TRIGGER"]
 )
@@ -214,6 +220,7 @@ def test_names_that_would_lose_messages_are_refused_with_the_way_out(pgmq, names
     assert said in refusal(pgmq)
 
 
+@pytest.mark.slow
 def test_two_names_of_one_table_are_adopted_once_one_is_deleted(pgmq):
     pgmq.execute("select pgmq.create('MyQ'), pgmq.create('myq'), pgmq.send('myq', '1'::jsonb)")
     pgmq.execute("delete from pgmq.meta where queue_name = 'MyQ'")
@@ -223,6 +230,7 @@ def test_two_names_of_one_table_are_adopted_once_one_is_deleted(pgmq):
     assert rows(pgmq, "select msg_id from pgmq.read('myq', 1, 9)") == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_view_on_a_function_that_is_replaced_in_place_stays(pgmq):
     fill(pgmq)
     pgmq.execute(
@@ -264,6 +272,7 @@ def test_an_older_pgmq_is_adopted_with_its_messages(pgmq, client, version):
     assert rows(pgmq, "select msg_id from pgmq.read('orders', 1, 1)") == [(101,)]
 
 
+@pytest.mark.slow
 def test_what_depends_on_a_type_that_changed_is_named_and_refused(pgmq):
     pgmq.execute("select pgmq.create('orders')")
     make_older(pgmq, "1.9")
@@ -284,6 +293,7 @@ def test_what_depends_on_a_type_that_changed_is_named_and_refused(pgmq):
     assert schema.adopt(pgmq) != ()
 
 
+@pytest.mark.slow
 def test_who_called_the_functions_goes_on_and_who_could_not_still_cannot(pgmq, client):
     fill(pgmq)
     add_users(pgmq, client)
@@ -343,6 +353,7 @@ def test_a_schema_that_public_may_use_is_refused(pgmq):
     )
 
 
+@pytest.mark.slow
 def test_listeners_hear_of_messages_with_the_same_throttle(empty_database, pgmq):
     pgmq.execute("select pgmq.create('orders'), pgmq.create('other')")
     pgmq.execute("select pgmq.enable_notify_insert('orders', 60000)")
@@ -362,6 +373,7 @@ def test_listeners_hear_of_messages_with_the_same_throttle(empty_database, pgmq)
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_listener_that_a_crash_made_deaf_hears_again(pgmq):
     pgmq.execute("select pgmq.create('orders'), pgmq.enable_notify_insert('orders', 60000)")
     pgmq.execute("truncate pgmq.notify_insert_throttle")  # unlogged: what a crash does
@@ -373,6 +385,7 @@ def test_a_listener_that_a_crash_made_deaf_hears_again(pgmq):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_queue_whose_table_is_missing_is_left_alone_and_said(pgmq):
     pgmq.execute("select pgmq.create('orders'), pgmq.create('broken')")
     pgmq.execute("drop table pgmq.q_broken")
@@ -385,6 +398,7 @@ def test_a_queue_whose_table_is_missing_is_left_alone_and_said(pgmq):
     assert value(pgmq, "select to_regclass('pgmq.q_broken')") is None
 
 
+@pytest.mark.slow
 def test_tables_that_cannot_be_locked_in_time_are_named_and_nothing_changes(empty_database, pgmq):
     fill(pgmq)
     before = (schema.fingerprint(pgmq), contents(pgmq))
@@ -416,6 +430,7 @@ def test_who_owns_nothing_of_pgmq_is_refused_and_told_who_may(empty_database, pg
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owner_afterwards", ["itself", "sluice_owner"])
 def test_the_owner_adopts_without_being_superuser(empty_database, server, role, owner_afterwards):
     sql = upstream_sql()
@@ -449,6 +464,7 @@ def test_the_owner_adopts_without_being_superuser(empty_database, server, role, 
             connection.execute(f"drop owned by {role}")
 
 
+@pytest.mark.slow
 def test_the_owner_before_keeps_its_rights_when_a_superuser_adopts(empty_database, pgmq, client):
     fill(pgmq)
     pgmq.execute(
@@ -520,6 +536,7 @@ def test_a_function_of_another_role_in_the_schema_is_named_with_the_way_out(pgmq
     ) in refusal(pgmq)
 
 
+@pytest.mark.slow
 def test_who_could_not_create_queues_cannot_drop_them_afterwards(pgmq, client):
     fill(pgmq)
     add_users(pgmq, client)

@@ -90,6 +90,7 @@ def test_the_extension_is_dropped_and_everything_stays(extension, client):
     assert rows(extension, "select msg_id from pgmq.read('orders', 9, 1)") == [(101,)]
 
 
+@pytest.mark.slow
 def test_tables_of_queues_that_belong_to_the_extension_stay(extension):
     # Before 1.6, create made the tables its members.
     fill(extension)

@@ -37,6 +37,7 @@ def partitions(connection, queue):
     )
 
 
+@pytest.mark.slow
 def test_partitioned_queues_stay_and_are_read_sent_to_and_archived(partman):
     before = contents(partman)
     assert before["q_by_id"][2] == 347

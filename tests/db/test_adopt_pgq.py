@@ -30,6 +30,7 @@ def pgq(request, empty_database, server):
         yield connection
 
 
+@pytest.mark.slow
 def test_every_consumer_goes_on_where_it_stood(pgq):
     fill(pgq)
     before = rows(pgq, "select * from pgq.get_consumer_info()")
@@ -55,6 +56,7 @@ def test_every_consumer_goes_on_where_it_stood(pgq):
     assert value(pgq, "select count(*) from pgq.retry_queue") == 1
 
 
+@pytest.mark.slow
 def test_an_adopted_log_has_a_replica_identity(pgq):
     fill(pgq)
 
@@ -74,6 +76,7 @@ def test_the_catalog_is_afterwards_that_of_an_installation(pgq, connection):
     assert rows(pgq, ledger) == rows(connection, ledger)
 
 
+@pytest.mark.slow
 def test_an_adopted_log_works_like_a_new_one(pgq):
     fill(pgq)
 
@@ -97,6 +100,7 @@ def test_an_adopted_log_works_like_a_new_one(pgq):
     assert list(drain(pgq, "orders", "done"))[-1] == (1001, "after", None)
 
 
+@pytest.mark.slow
 def test_triggers_of_users_stay_and_write_as_before(pgq):
     fill(pgq)
     pgq.execute("create table public.stock (id integer primary key, amount numeric, note text)")
@@ -119,6 +123,7 @@ def test_triggers_of_users_stay_and_write_as_before(pgq):
     assert rows(pgq, events, 9) == before
 
 
+@pytest.mark.slow
 def test_the_plan_says_every_step_and_changes_nothing(pgq):
     fill(pgq)
     pgq.execute("create function pgq.mine() returns integer language sql as 'select 1'")
@@ -136,6 +141,7 @@ def test_the_plan_says_every_step_and_changes_nothing(pgq):
     assert value(pgq, "select pgq.mine()") == 1
 
 
+@pytest.mark.slow
 def test_adopting_twice_does_nothing(pgq):
     fill(pgq)
     schema.adopt(pgq)
@@ -174,6 +180,7 @@ def test_who_owns_nothing_of_pgq_is_refused_and_told_who_may(empty_database, pgq
         schema.adopt(other)
 
 
+@pytest.mark.slow
 def test_pgmq_and_pgq_in_one_database_are_adopted_together(pgq):
     pgq.execute(upstream_sql())
     fill_queues(pgq)
@@ -201,6 +208,7 @@ def test_an_adoption_that_fails_midway_changes_nothing(pgq):
     assert schema.fingerprint(pgq) == before
 
 
+@pytest.mark.slow
 def test_clients_wait_and_go_on_and_no_event_is_lost_or_delivered_twice(empty_database, pgq):
     fill(pgq)
     pgq.execute("select pgq.register_consumer('empty', 'judge')")

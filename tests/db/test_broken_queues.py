@@ -111,6 +111,7 @@ def test_installation_skips_a_bad_row_and_names_it(
     assert value(connection, "select count(*) from pgmq.read('orders', 30, 1)") == 1
 
 
+@pytest.mark.slow
 def test_verify_names_bad_rows(connection: psycopg.Connection, warnings: list[str]) -> None:
     assert list(schema.verify(connection)) == [
         "-queue 'gone': its table pgmq.q_gone is missing; create what is missing with: "

@@ -14,6 +14,7 @@ from support import value, wait_until
 from support.clock import DAY_S, Clock, shifted_server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_clock_steps_in_running_sessions_and_after_a_restart(
     servers_folder: Path, version: str
@@ -47,6 +48,7 @@ def test_timeouts_that_start_after_a_step_are_on_time(
             session.execute("reset statement_timeout")
 
 
+@pytest.mark.slow
 def test_a_step_forward_ends_a_transaction_that_is_idle_before_its_limit(
     clock_database: Database, clock: Clock
 ) -> None:

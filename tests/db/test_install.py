@@ -45,6 +45,7 @@ def install_unlocked(connection):
     connection.execute(text.replace(locked, ""), prepare=False)
 
 
+@pytest.mark.slow
 def test_twenty_installers_at_once_all_succeed(empty_database):
     assert errors_of_racing(empty_database, schema.install) == []
 
@@ -52,6 +53,7 @@ def test_twenty_installers_at_once_all_succeed(empty_database):
         assert schema.verify(connection) == ()
 
 
+@pytest.mark.slow
 def test_without_the_lock_most_of_them_fail(empty_database):
     errors = errors_of_racing(empty_database, install_unlocked)
 
@@ -59,6 +61,7 @@ def test_without_the_lock_most_of_them_fail(empty_database):
     assert set(errors) <= {"23505", "42P06", "42P07", "42710", "XX000", "40P01"}, errors
 
 
+@pytest.mark.slow
 def test_installing_twice_does_no_harm(connection):
     connection.execute("select pgmq.create('orders')")
     connection.execute("select pgmq.send('orders', '{}'::jsonb)")
@@ -70,6 +73,7 @@ def test_installing_twice_does_no_harm(connection):
     assert value(connection, "select count(*) from pgmq.q_orders") == 1
 
 
+@pytest.mark.slow
 def test_an_installation_is_part_of_the_callers_transaction(empty_database):
     with empty_database.connect(autocommit=False) as connection:
         connection.execute("create table business (id int)")
@@ -89,6 +93,7 @@ def test_an_installation_that_begins_the_callers_transaction_does_not_commit_it(
         assert schema.installed_versions(connection) == ()
 
 
+@pytest.mark.slow
 def test_the_callers_role_and_settings_are_given_back(empty_database):
     with empty_database.connect(autocommit=False) as connection:
         connection.execute("set check_function_bodies = on")
@@ -108,6 +113,7 @@ def test_the_callers_role_and_settings_are_given_back(empty_database):
         assert value(connection, "show check_function_bodies") == "on"
 
 
+@pytest.mark.slow
 def test_the_command_installs_the_tables_alone_and_then_the_rest(empty_database):
     functions = "select count(*) from pg_proc where pronamespace = 'pgmq'::regnamespace"
     command = ["schema", "install", "--dsn", empty_database.url]
@@ -125,6 +131,7 @@ def test_the_command_installs_the_tables_alone_and_then_the_rest(empty_database)
         assert schema.verify(connection) == ()
 
 
+@pytest.mark.slow
 def test_psql_with_the_printed_file_gives_the_same_catalog(empty_database, connection, tmp_path):
     file = tmp_path / "pgsluice.sql"
     file.write_text(schema.print_sql(), encoding="utf-8")
@@ -188,6 +195,7 @@ def as_role(database, role):
     return psycopg.connect(database.url.replace("postgres@", f"{role}@"), autocommit=True)
 
 
+@pytest.mark.slow
 def test_the_owner_of_a_database_installs_without_being_superuser(owned_database, role):
     notices = []
     with as_role(owned_database, role) as connection:
@@ -216,6 +224,7 @@ def test_the_owner_of_a_database_installs_without_being_superuser(owned_database
     assert notices[0] == f"{role} cannot become sluice_owner and keeps the schemas itself"
 
 
+@pytest.mark.slow
 def test_a_role_that_may_create_roles_hands_the_schemas_to_sluice_owner(
     owned_database, server, role
 ):
@@ -251,6 +260,7 @@ def test_verify_names_what_differs(connection):
     assert schema.verify(connection) == ()
 
 
+@pytest.mark.slow
 def test_verify_and_plan_change_nothing(connection):
     connection.execute("drop function pgmq.pop(text, integer)")
     before = schema.fingerprint(connection)
@@ -282,6 +292,7 @@ def test_a_database_newer_than_the_package_is_refused(connection):
         schema.install(connection)
 
 
+@pytest.mark.slow
 def test_a_breaking_migration_must_be_allowed(connection, monkeypatch):
     known = texts.migrations()
     text = "create table sluice.future (id int);"
@@ -388,6 +399,7 @@ def test_uninstalling_names_what_depends_on_the_schemas_and_asks(connection):
     assert value(connection, "select count(*) from public.account") == 0
 
 
+@pytest.mark.slow
 def test_uninstalling_without_dependents_needs_no_option(connection):
     schema.install(connection, legacy=True)
     connection.execute(

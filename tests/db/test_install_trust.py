@@ -130,6 +130,7 @@ def test_every_planted_object_is_named(connection, member):
     assert ". Also: " in str(caught.value)
 
 
+@pytest.mark.slow
 def test_functions_of_the_schemas_owner_and_of_superusers_are_listed_and_not_refused(connection):
     connection.execute("create function pgmq.mine() returns integer return 1")
     connection.execute(
@@ -144,6 +145,7 @@ def test_functions_of_the_schemas_owner_and_of_superusers_are_listed_and_not_ref
     ]
 
 
+@pytest.mark.slow
 def test_verify_lists_who_else_may_create_in_our_schemas(connection, role):
     connection.execute(f"grant create on schema pgmq, sluice to {role}")
 
@@ -223,6 +225,7 @@ def trapped(request, empty_database) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+@pytest.mark.slow
 def test_nothing_of_the_sessions_path_is_run_by_install_verify_plan_and_uninstall(trapped):
     before = value(trapped, "show search_path")
     schema.install(trapped, legacy=True)
@@ -236,6 +239,7 @@ def test_nothing_of_the_sessions_path_is_run_by_install_verify_plan_and_uninstal
     assert value(trapped, "show search_path") == before
 
 
+@pytest.mark.slow
 def test_nothing_of_the_sessions_path_is_run_by_adopt(trapped):
     trapped.execute("set search_path = pg_catalog")
     trapped.execute(upstream_sql())
@@ -265,6 +269,7 @@ def test_a_failed_installation_leaves_the_sessions_path_as_it_was(connection):
     assert value(connection, "show search_path") == "public"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_option", ["custom", "plain"])
 def test_a_restored_dump_verifies(database, connection, empty_database, tmp_path, format_option):
     connection.execute("select pgmq.create('orders'), pgq.create_queue('changes')")

@@ -123,6 +123,7 @@ def use_everything(connection: psycopg.Connection) -> None:
             connection.execute(statement)
 
 
+@pytest.mark.slow
 def test_a_role_with_createrole_makes_sluice_owner_and_does_everything(managed_server):
     tenant = new_tenant(managed_server, createrole=True)
 
@@ -141,6 +142,7 @@ def test_a_role_with_createrole_makes_sluice_owner_and_does_everything(managed_s
         assert rows(connection, OWNERS) == []
 
 
+@pytest.mark.slow
 def test_application_roles_are_granted_by_a_role_with_createrole_and_used(managed_server):
     tenant = new_tenant(managed_server, createrole=True)
     with tenant.connect() as connection:
@@ -183,6 +185,7 @@ def test_a_role_without_createrole_keeps_the_schemas_and_does_everything(managed
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("createrole", [True, False], ids=["createrole", "nocreaterole"])
 def test_a_role_that_is_no_superuser_adopts_its_own_pgmq(managed_server, createrole):
     tenant = new_tenant(managed_server, createrole=createrole)
@@ -200,6 +203,7 @@ def test_a_role_that_is_no_superuser_adopts_its_own_pgmq(managed_server, creater
         use_everything(connection)
 
 
+@pytest.mark.slow
 def test_roles_made_after_the_installation_get_their_grants_at_the_next_one(managed_server):
     tenant = new_tenant(managed_server, createrole=False)
     with tenant.connect() as connection:
@@ -219,6 +223,7 @@ def test_roles_made_after_the_installation_get_their_grants_at_the_next_one(mana
         assert value(writer, "select pgmq.send('orders', '{}'::jsonb)") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("createrole", [True, False], ids=["createrole", "nocreaterole"])
 def test_a_second_tenant_of_the_server_installs_beside_the_roles_of_the_first(
     managed_server, createrole

@@ -93,6 +93,7 @@ def most_locks(session, query):
     return found, locks
 
 
+@pytest.mark.slow
 def test_install_changes_no_queue_or_log_that_is_right(many):
     before = rows(
         many, "select oid, xmin from pg_proc where proname ~ '^(q|event|tick)_.*[0-9]' order by oid"
@@ -121,6 +122,7 @@ def test_upgrade_changes_queues_and_logs_in_bounded_transactions(many):
     assert schema.verify(many) == ()
 
 
+@pytest.mark.slow
 def test_upgrade_in_the_callers_transaction_names_what_remains(many):
     make_outdated(many)
     notices = []
@@ -145,6 +147,7 @@ def test_upgrade_in_the_callers_transaction_names_what_remains(many):
     assert schema.verify(many) == ()
 
 
+@pytest.mark.slow
 def test_queue_that_cannot_be_upgraded_is_named_and_stops_no_other(many):
     make_outdated(many)
     many.execute(
@@ -159,6 +162,7 @@ def test_queue_that_cannot_be_upgraded_is_named_and_stops_no_other(many):
     assert outdated(many) == 0
 
 
+@pytest.mark.slow
 def test_queue_tables_of_others_are_handed_over_in_bounded_transactions(many):
     many.execute("create role old_owner")
     try:
@@ -173,6 +177,7 @@ def test_queue_tables_of_others_are_handed_over_in_bounded_transactions(many):
         many.execute("drop role old_owner")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "count"),
     [
@@ -204,6 +209,7 @@ def test_notifier_looks_at_all_queues_in_bounded_locks(many):
     assert locks < 60
 
 
+@pytest.mark.slow
 def test_waiting_consumers_of_all_logs_are_woken_in_bounded_locks(many):
     for n in range(1, LOGS + 1):
         many.execute("select sluice.create_group(%s, 'group')", (f"log {n}",))
@@ -232,6 +238,7 @@ def test_maintenance_looks_at_all_archives_in_bounded_locks(many):
     assert locks < 90
 
 
+@pytest.mark.slow
 def test_uninstall_drops_queues_and_logs_in_bounded_transactions(many):
     with pytest.raises(SchemaError, match="max_locks_per_transaction"), many.transaction():
         schema.uninstall(many, drop_data=True)

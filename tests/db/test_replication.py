@@ -71,6 +71,7 @@ def test_every_table_has_a_primary_key_or_a_replica_identity(connection):
     assert tables_without_identity(connection) == []
 
 
+@pytest.mark.slow
 def test_an_upgrade_gives_existing_tables_their_replica_identity(connection):
     make_everything(connection)
     make_as_before(connection)
@@ -81,6 +82,7 @@ def test_an_upgrade_gives_existing_tables_their_replica_identity(connection):
     assert tables_without_identity(connection) == []
 
 
+@pytest.mark.slow
 def test_a_second_upgrade_locks_no_table_of_a_log(connection):
     make_everything(connection)
     schema.install(connection)
@@ -119,6 +121,7 @@ def make_as_before(connection: psycopg.Connection) -> None:
     connection.execute("delete from sluice.migration where version like '%replica_identity'")
 
 
+@pytest.mark.slow
 def test_every_published_table_can_be_updated_and_deleted_from(published):
     tables = [
         (f'"{schema}"."{table}"', column)
@@ -240,6 +243,7 @@ def test_a_subscriber_to_other_schemas_sees_nothing_of_queues(publisher_and_subs
     assert rows(subscriber, "select from pgmq.a_orders") == []
 
 
+@pytest.mark.slow
 def test_a_subscriber_to_inserts_of_an_archive_keeps_what_retention_deletes(
     publisher_and_subscriber,
 ):
@@ -256,6 +260,7 @@ def test_a_subscriber_to_inserts_of_an_archive_keeps_what_retention_deletes(
     assert rows(subscriber, "select msg_id, message from pgmq.a_orders") == [(1, 1)]
 
 
+@pytest.mark.slow
 def test_a_subscriber_to_the_schema_of_queues_stops_at_a_queue_that_it_does_not_have(
     publisher_and_subscriber,
 ):

@@ -75,6 +75,7 @@ def test_connections_that_are_cut_are_made_again(connection, queue, workers, pro
     assert process.poll() is None
 
 
+@pytest.mark.slow
 def test_replies_that_are_lost_bring_nobody_to_the_dead_letters(
     connection, queue, workers, proxy, far_url
 ):
@@ -94,6 +95,7 @@ def test_replies_that_are_lost_bring_nobody_to_the_dead_letters(
     assert process.poll() is None
 
 
+@pytest.mark.slow
 def test_connections_into_a_black_hole_are_found(connection, queue, workers, proxy, far_url):
     some = workers("threads", "--no-maintenance", url=far_url)
     process = some.start()

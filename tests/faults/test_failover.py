@@ -47,6 +47,7 @@ def pair(servers_folder):
         remove(primary, standby)
 
 
+@pytest.mark.slow
 async def test_a_worker_at_a_standby_names_it_and_finds_the_primary_among_several_servers(
     pair, caplog
 ):

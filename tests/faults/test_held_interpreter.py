@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import pytest
+
 from support import rows, value
 
 
+@pytest.mark.slow
 def test_messages_of_a_process_that_was_held_up_are_done_once_by_another(
     connection, queue, workers
 ):
@@ -48,6 +51,7 @@ def test_messages_of_a_process_that_was_held_up_are_done_once_by_another(
     assert Counter(n for n, times in some.count("start").items() if times > 2) == Counter()
 
 
+@pytest.mark.slow
 def test_a_process_handler_that_holds_its_interpreter_keeps_its_lease(queue, workers):
     some = workers("hungry", "--no-maintenance", "--lease-s", "2")
     queue.send("hungry", {"n": 0, "do": "grip"})

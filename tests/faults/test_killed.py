@@ -65,6 +65,7 @@ def test_what_a_killed_worker_had_comes_after_its_lease_with_the_next_attempt(
     ]
 
 
+@pytest.mark.slow
 def test_a_worker_that_slept_longer_than_its_lease_settles_nothing_and_starts_nothing(
     connection, queue, workers
 ):
@@ -91,6 +92,7 @@ def test_a_worker_that_slept_longer_than_its_lease_settles_nothing_and_starts_no
     assert value(connection, "select count(*) from pgmq.a_threads") == 4
 
 
+@pytest.mark.slow
 def test_a_handler_of_several_leases_is_not_started_twice(queue, workers):
     queue.send("threads", {"n": 0, "seconds": 2.5 * LEASE_S})
     some = workers("threads", "--no-maintenance")
@@ -102,6 +104,7 @@ def test_a_handler_of_several_leases_is_not_started_twice(queue, workers):
     assert some.count("start")[0] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue_name", ["threads", "loop"])
 def test_the_first_signal_finishes_what_runs_and_gives_the_rest_back_uncounted(
     connection, queue, workers, queue_name

@@ -34,6 +34,7 @@ def most_at_once(runs):
     return most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.long)])
 def test_limits_hold_while_workers_are_killed_and_all_messages_are_handled(
     connection, queue, database_18, tmp_path, kills

@@ -90,6 +90,7 @@ def test_what_does_not_fit_is_dead_at_once_with_what_does_not_fit(connection, qu
     assert all("payload" in reason for reason in reasons)
 
 
+@pytest.mark.slow
 def test_what_is_tried_again_is_dead_after_its_attempts_too(connection, queue, workers):
     queue.send("threads", {"n": 0, "do": "again"})
     some = workers("threads", "--no-maintenance")

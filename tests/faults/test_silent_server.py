@@ -34,6 +34,7 @@ async def opened(url):
         await pools.close()
 
 
+@pytest.mark.slow
 def test_the_engine_waits_for_one_silent_connection_and_not_for_each(far_url, proxy, monkeypatch):
     monkeypatch.setattr(connections, "_ANSWER_S", ANSWER_S)
 

@@ -61,6 +61,7 @@ def test_in_a_transaction_that_was_not_to_end_it_is_known_that_nothing_was_done(
     assert length(connection) == 0
 
 
+@pytest.mark.slow
 def test_a_connection_that_cannot_be_made_is_no_unknown_commit(far_url, proxy):
     proxy.__exit__()
     with (

@@ -122,7 +122,6 @@ def test_six_consumers_keep_the_order_of_every_group(database_18, history, seed,
     assert len({op.process for op in done}) >= 6
 
 
-@pytest.mark.slow
 def test_a_reader_that_knows_no_groups_is_found_out(database_18, history, seed):
     done, group_of = run(database_18, "read", seed, history)
 

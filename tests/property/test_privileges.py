@@ -469,6 +469,7 @@ def test_no_role_does_more_with_many_arguments_on_any_version(database):
     assert not faults, f"seed {seed}:\n" + "\n".join(faults[:60])
 
 
+@pytest.mark.slow
 def test_no_role_does_more_through_any_function_than_its_rights(database_18, world):
     seed = chosen_seed(1)
 
@@ -501,6 +502,7 @@ def test_a_planted_function_that_does_more_is_reported(database_18, world, body,
     assert any(f.startswith(f"monitor: {fault}: ") for f in faults), faults
 
 
+@pytest.mark.slow
 def test_no_role_reads_more_from_any_table_than_its_rights(database_18, world):
     with database_18.connect() as admin:
         tables = rows(admin, TABLES, [*SCHEMAS, "public"])

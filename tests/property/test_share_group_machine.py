@@ -633,7 +633,6 @@ def machine_seed():
     return chosen
 
 
-@pytest.mark.slow
 def test_share_groups_do_what_their_model_does(database_18, machine_seed):
     run(database_18, machine_seed)
 
@@ -743,6 +742,7 @@ QUICK_SEEDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bug",
     [pytest.param(bug, marks=() if bug in QUICK_SEEDS else pytest.mark.long) for bug in PLANTED],

@@ -359,7 +359,6 @@ def machine_seed():
     return int(os.environ.get("PGSLUICE_TEST_SEED", random.SystemRandom().randrange(2**32)))
 
 
-@pytest.mark.slow
 def test_keys_behave_like_the_model(database_18, machine_seed):
     print(f"PGSLUICE_TEST_SEED={machine_seed}")
 
@@ -427,6 +426,7 @@ QUICK_SEEDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bug",
     [pytest.param(bug, marks=() if bug in QUICK_SEEDS else pytest.mark.long) for bug in PLANTED],

@@ -325,7 +325,6 @@ def machine_seed():
     return chosen
 
 
-@pytest.mark.slow
 def test_a_queue_does_what_its_model_does(database_18, machine_seed):
     run(database_18, machine_seed)
 

@@ -189,7 +189,6 @@ async def run(database, url, seed, lines):
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
-@pytest.mark.slow
 async def test_every_outcome_is_what_its_handler_did(database_18, url, lines):
     figures = await run(database_18, url, int(SEED or random.randrange(2**31)), lines)
 

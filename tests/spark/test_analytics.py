@@ -84,6 +84,7 @@ def queue(db: psycopg.Connection[Any], tmp_path: Path) -> psycopg.Connection[Any
     return db
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_a_plain_computation_over_lake_and_archive(
     spark: SparkSession, queue: psycopg.Connection[Any], database_18: Database, tmp_path: Path
 ):
@@ -133,6 +134,7 @@ def test_the_figures_are_those_of_a_plain_computation_over_lake_and_archive(
     assert (gold / "report.html").read_text(encoding="utf-8").count("<svg") == 4
 
 
+@pytest.mark.slow
 def test_since_leaves_earlier_windows_as_they_are_and_counts_later_ones_in_full(
     spark: SparkSession, queue: psycopg.Connection[Any], database_18: Database, tmp_path: Path
 ):

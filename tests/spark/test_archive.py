@@ -60,6 +60,7 @@ def contents(db: psycopg.Connection) -> list[tuple]:
     )
 
 
+@pytest.mark.slow
 def test_what_is_verified_is_dropped_and_what_commits_late_comes_with_the_next_run(
     spark: SparkSession,
     db: psycopg.Connection,
@@ -96,6 +97,7 @@ def test_what_is_verified_is_dropped_and_what_commits_late_comes_with_the_next_r
     assert [tuple(row.values()) for row in in_lake.to_pylist()] == first
 
 
+@pytest.mark.slow
 def test_without_drop_it_is_retention_that_drops_and_only_what_is_verified(
     spark: SparkSession,
     db: psycopg.Connection,
@@ -250,6 +252,7 @@ def test_a_new_table_does_not_take_the_place_of_the_one_that_was_verified(
     assert archived(db) == []
 
 
+@pytest.mark.slow
 def test_copies_are_repeated_until_they_are_stopped(
     spark: SparkSession,
     db: psycopg.Connection,
@@ -329,6 +332,7 @@ def check_places(db: psycopg.Connection, lake: Path, ever: list[int]) -> None:
     assert [msg_id for msg_id, count in in_lake.items() if count > 1] == [], "twice in the lake"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["plain", pytest.param("spark", marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
 )

@@ -43,6 +43,7 @@ def from_spark(rows: DataFrame) -> list[tuple]:
     return sorted(zip(*(column.to_pylist() for column in taken.columns), strict=True))
 
 
+@pytest.mark.slow
 def test_both_tables_are_read_in_parallel_and_equal_the_database(
     spark: SparkSession, db: psycopg.Connection, database_18: Database
 ):
@@ -60,6 +61,7 @@ def test_both_tables_are_read_in_parallel_and_equal_the_database(
         assert from_spark(rows) == from_database(db, name)
 
 
+@pytest.mark.slow
 def test_filters_of_spark_reach_the_server_and_leave_the_same_rows(
     spark: SparkSession, db: psycopg.Connection, database_18: Database
 ):
@@ -89,6 +91,7 @@ def test_filters_of_spark_reach_the_server_and_leave_the_same_rows(
     assert "Filter (" not in plan  # nothing is left of it for Spark
 
 
+@pytest.mark.slow
 def test_json_as_variant_is_what_spark_parses_itself(
     spark: SparkSession, db: psycopg.Connection, database_18: Database
 ):
@@ -109,6 +112,7 @@ def test_json_as_variant_is_what_spark_parses_itself(
     assert sorted(variant.collect()) == sorted(parsed.collect())
 
 
+@pytest.mark.slow
 def test_a_copy_into_the_lake_adds_what_is_new_and_nothing_twice(
     spark: SparkSession, db: psycopg.Connection, database_18: Database, tmp_path: Path
 ):

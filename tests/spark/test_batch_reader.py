@@ -209,6 +209,7 @@ def forget(log: psycopg.Connection) -> None:
         log.execute("select sluice.rotate(%s)", (LOG,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("found", "expected"),
     [

@@ -50,6 +50,7 @@ def rows_of(connection: psycopg.Connection, query: str) -> list[tuple]:
     return sorted(connection.execute(query).fetchall(), key=repr)
 
 
+@pytest.mark.slow
 def test_every_kind_of_change_ends_in_the_current_state(place: Place, log: psycopg.Connection):
     log.execute("create table account (id int primary key, name text, balance numeric(10, 2))")
     log.execute("create table note (at date, text text)")
@@ -109,6 +110,7 @@ def test_every_kind_of_change_ends_in_the_current_state(place: Place, log: psyco
     assert first.rows + second.rows + third.rows == in_log
 
 
+@pytest.mark.slow
 def test_executors_apply_what_the_driver_would(place: Place, log: psycopg.Connection):
     log.execute("create table account (id bigint primary key, name text)")
     log.execute("select sluice.capture('account', %s)", (LOG,))
@@ -142,6 +144,7 @@ def files_of(place: Place) -> set[str]:
     return set(table.files)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_kept_stops_the_stream_with_a_way_out(place: Place, log: psycopg.Connection):
     log.execute("create table account (id int primary key, due date)")
     log.execute("select sluice.capture('account', %s)", (LOG,))
@@ -167,6 +170,7 @@ def test_only_chosen_tables_get_a_current_state(place: Place, log: psycopg.Conne
     assert lake_table(place.lake / "events").num_rows == 1
 
 
+@pytest.mark.slow
 def test_mistakes_are_named(place: Place, log: psycopg.Connection):
     with pytest.raises(LogNotFoundError):
         changes("none", place.lake, place.checkpoint, dsn=place.dsn, spark=place.spark)
@@ -177,6 +181,7 @@ def test_mistakes_are_named(place: Place, log: psycopg.Connection):
         place.run(snapshots=["account"])
 
 
+@pytest.mark.slow
 def test_lake_of_changes_that_is_moved_keeps_its_consumer(place: Place, log: psycopg.Connection):
     log.execute("create table item (id int primary key)")
     log.execute("select sluice.capture('item', %s)", (LOG,))

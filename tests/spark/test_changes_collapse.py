@@ -77,6 +77,7 @@ def test_batches_in_order_show_the_table_as_it_was_after_each(
         assert current.contents() == replayed.contents()
 
 
+@pytest.mark.slow
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

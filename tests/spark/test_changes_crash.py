@@ -75,6 +75,7 @@ class Died(SluiceError):
     pass
 
 
+@pytest.mark.slow
 def test_a_micro_batch_that_died_between_two_tables_is_applied_once_to_each(
     spark: SparkSession,
     bench: psycopg.Connection,

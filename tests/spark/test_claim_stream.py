@@ -218,6 +218,7 @@ class FailingSink(PgsluiceSource):
         return writer
 
 
+@pytest.mark.slow
 def test_a_queue_is_carried_into_another_once_through_failures_beside_a_consumer(
     spark: SparkSession, orders: psycopg.Connection, database_18: Database, tmp_path: Path
 ):

@@ -54,6 +54,7 @@ def test_once_carries_what_is_there_and_says_how_much(
     assert lake_column(lake, "ev_data") == ["event"]
 
 
+@pytest.mark.slow
 def test_the_sections_of_a_file_run_one_after_the_other(
     spark: SparkSession, log: psycopg.Connection, database_18: Database, tmp_path: Path
 ):

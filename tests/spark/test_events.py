@@ -70,6 +70,7 @@ def test_a_running_stream_carries_every_commit_once_and_late_ones_late(
     ).fetchall()
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_where_it_was_in_limited_micro_batches(
     spark: SparkSession,
     log: psycopg.Connection,
@@ -102,6 +103,7 @@ def test_a_stream_goes_on_where_it_was_in_limited_micro_batches(
     assert lake_column(lake, "ev_data") == [f"{number:02}" for number in range(31)]
 
 
+@pytest.mark.slow
 def test_a_table_and_a_checkpoint_that_do_not_belong_together_are_refused(
     spark: SparkSession,
     log: psycopg.Connection,
@@ -122,6 +124,7 @@ def test_a_table_and_a_checkpoint_that_do_not_belong_together_are_refused(
         drain(checkpoint)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_a_log_that_was_dropped_is_refused(
     spark: SparkSession,
     log: psycopg.Connection,
@@ -147,6 +150,7 @@ def test_an_unknown_log_is_named_and_nothing_is_made(
     assert not lake.exists()
 
 
+@pytest.mark.slow
 def test_an_empty_log_makes_an_empty_table(
     spark: SparkSession,
     log: psycopg.Connection,
@@ -166,6 +170,7 @@ def consumers(log: psycopg.Connection) -> list[tuple[str, int]]:
     ).fetchall()
 
 
+@pytest.mark.slow
 def test_lake_that_is_moved_keeps_its_consumer_and_another_name_is_registered(
     spark: SparkSession,
     log: psycopg.Connection,
@@ -212,6 +217,7 @@ def test_lake_that_is_moved_keeps_its_consumer_and_another_name_is_registered(
     assert lake_column(tmp_path / "there" / "lake", "ev_data") == ["1", "2", "3", "4"]
 
 
+@pytest.mark.slow
 def test_consumer_that_is_unregistered_while_the_stream_runs_is_registered_again(
     spark: SparkSession,
     log: psycopg.Connection,

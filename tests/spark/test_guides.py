@@ -37,6 +37,7 @@ def execute(text: str) -> str:
     return said.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", ["change-capture", "queue-to-lake", "replay"])
 def test_a_guide_does_what_it_shows(
     spark: SparkSession,

@@ -124,6 +124,7 @@ def test_a_version_is_added_once(warehouse: Path):
     assert (summary["pgsluice.app-id"], summary["pgsluice.version"]) == ("other", "0")
 
 
+@pytest.mark.slow
 def test_of_committers_at_the_same_moment_one_wins_and_other_apps_all_do(warehouse: Path):
     # The catalogue is there and the table is not: they make it at the same moment, too.
     assert table().last_version(APP) is None
@@ -218,6 +219,7 @@ add(*map(int, sys.argv[3:]), version=int(sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moment", "version", "expected"),
     [("before", 0, True), ("after", 0, False), ("after", 5, False)],
@@ -419,6 +421,7 @@ def test_a_log_streams_into_it_and_is_read_back_without_a_jar(
         events(LOG, PLACE, tmp_path / "others", dsn=database_18.url, once=True, spark=spark)
 
 
+@pytest.mark.slow
 def test_its_rows_are_replayed_as_they_were_when_the_replay_began(
     spark: SparkSession,
     log: psycopg.Connection,

@@ -239,6 +239,7 @@ def test_a_task_that_fails_leaves_no_file(lake: Path):
     assert list(lake.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_large_rows_are_written_in_groups(lake: Path):
     one = table(lake, struct(text="string"))
     big = pa.RecordBatch.from_pydict({"text": ["x" * (33 << 20)]})
@@ -296,6 +297,7 @@ def test_an_app_without_a_version_is_refused(lake: Path):
         LakeBatchWriter(table(lake), {"txnAppId": "a"})
 
 
+@pytest.mark.slow
 def test_interpreter_exits_cleanly_after_reading_a_dataset(lake: Path):
     for version in range(3):
         add(lake, *range(20), version=version)

@@ -24,6 +24,7 @@ def rows(lake: Path) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in there)
 
 
+@pytest.mark.slow
 def test_rows_take_the_place_of_those_with_their_key(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

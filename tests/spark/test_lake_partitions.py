@@ -65,6 +65,7 @@ def test_values_are_read_back_whatever_characters_they_have(tmp_path: Path):
         assert "kind" not in pq.read_schema(lake / file.path).names
 
 
+@pytest.mark.slow
 def test_spark_writes_and_reads_them_before_and_after_a_compaction(
     spark: SparkSession, tmp_path: Path
 ):

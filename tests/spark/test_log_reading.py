@@ -51,6 +51,7 @@ def end_sessions(connection: psycopg.Connection) -> None:
 # --- by snapshots ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @KINDS
 def test_each_committed_event_is_in_one_micro_batch_however_often_it_is_planned_and_read(
     log: psycopg.Connection, database_18: Database, make: Make, kind: str
@@ -215,6 +216,7 @@ def restore(connection: psycopg.Connection) -> None:
     connection.execute("update pgq.tick set tick_id = 2 where tick_id = 3")
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("consumer", ["", "c"])
 @pytest.mark.parametrize("loss", [forget, make_again, restore])

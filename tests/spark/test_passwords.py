@@ -92,6 +92,7 @@ def pages_of_spark(spark: SparkSession, run_id: str) -> list[str]:
     return list(pages.values())
 
 
+@pytest.mark.slow
 def test_a_password_never_reaches_spark(
     spark: SparkSession, event_log: Path, dsn: str, tmp_path: Path, capfd: pytest.CaptureFixture
 ):

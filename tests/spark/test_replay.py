@@ -86,6 +86,7 @@ def appended(db: psycopg.Connection) -> list[tuple[str | None, ...]]:
     ).fetchall()
 
 
+@pytest.mark.slow
 def test_messages_come_in_order_with_their_headers_and_their_origin_and_once(
     again, db: psycopg.Connection, tmp_path: Path
 ):
@@ -129,6 +130,7 @@ def test_rows_are_chosen_by_id_time_and_sql(again, db: psycopg.Connection, tmp_p
     assert numbers(db) == [12, 15, 18]
 
 
+@pytest.mark.slow
 def test_killed_before_and_after_a_commit_it_goes_on_where_it_was(
     again, db: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -157,6 +159,7 @@ def test_killed_before_and_after_a_commit_it_goes_on_where_it_was(
     assert numbers(db) == [1, 2, 3, 4, *range(4, 20)]
 
 
+@pytest.mark.slow
 def test_messages_and_events_go_into_a_log(again, db: psycopg.Connection, tmp_path: Path):
     db.execute("select pgq.create_queue('l')")
     write_deltalake(tmp_path / "lake", messages(range(1, 2)))
@@ -188,6 +191,7 @@ def test_an_event_becomes_a_message_of_its_fields(again, db: psycopg.Connection,
     assert headers["x-pgmq-replayed-from"]["ev_id"] == 1
 
 
+@pytest.mark.slow
 def test_what_cannot_be_done_is_named_and_takes_no_name(
     again, db: psycopg.Connection, tmp_path: Path
 ):
@@ -226,6 +230,7 @@ def test_a_row_that_is_not_taken_is_named_and_nothing_passes_it_by(
     assert numbers(db) == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_it_keeps_to_a_rate(again, db: psycopg.Connection, tmp_path: Path):
     write_deltalake(tmp_path / "lake", messages(range(1, 13)))
     moments: list[float] = []

@@ -65,6 +65,7 @@ def test_a_frame_is_sent_whole_and_once_for_its_version(
     assert rows(orders, sent)[4000:] == [(0,), (1,), (2,)] * 2
 
 
+@pytest.mark.slow
 def test_a_stream_into_a_log_or_a_queue_carries_each_row_once(
     spark: SparkSession, orders: psycopg.Connection, database_18: Database, tmp_path: Path
 ):
@@ -107,6 +108,7 @@ def test_a_stream_into_a_log_or_a_queue_carries_each_row_once(
     assert value(orders, STAGES) == 0
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_said_in_one_sentence(spark: SparkSession, database_18: Database):
     frame = messages(spark, 1, 1)
     for options, words in (

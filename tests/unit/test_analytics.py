@@ -99,6 +99,7 @@ def test_without_figures_there_is_nothing_to_go_on_from(tmp_path: Path):
         read_gold(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_report_shows_each_queue_and_escapes_its_name(tmp_path: Path):
     pytest.importorskip("matplotlib", reason="the report needs the extra 'report'")
     from pgsluice.pipelines.queue_metrics.page import write_report

@@ -102,6 +102,7 @@ def test_the_handler_is_still_the_function():
     assert repr(app) == "<App 'shop' with 6 handlers>"
 
 
+@pytest.mark.slow
 def test_another_process_finds_a_handler_by_its_name(tmp_path):
     (tmp_path / "shop.py").write_text(
         "from pgsluice.worker import App\n"

@@ -61,6 +61,7 @@ def python(code, *arguments, **environ):
     )
 
 
+@pytest.mark.slow
 def test_the_package_is_imported_and_complete_without_the_optional_dependencies():
     code = BLOCK + "import pgsluice\nprint(all(hasattr(pgsluice, n) for n in pgsluice.__all__))"
 
@@ -113,6 +114,7 @@ def test_importing_takes_in_none_of_them_where_they_are_installed(more):
     assert "pgsluice" in imported
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
@@ -154,6 +156,7 @@ def test_a_command_that_does_not_exist_is_a_mistake_of_usage():
     assert "No such command 'teleport'" in answer.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -189,6 +192,7 @@ def test_empty_option_or_argument_is_refused_before_anything_is_connected(argume
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["PGSLUICE_DSN", "DATABASE_URL", "PGHOST", "PGSLUICE_HOME"])
 def test_command_refuses_an_environment_variable_that_is_set_but_empty(name, tmp_path):
     environ = {"PGSLUICE_HOME": str(tmp_path), name: ""}

@@ -182,6 +182,7 @@ def test_a_process_is_no_orphan_of_its_own_run():
     assert done.stdout == "0\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["matplotlib", "deltalake"])
 def test_a_missing_package_is_named_before_anything_is_started(tmp_path: Path, package: str):
     code = (

@@ -90,6 +90,7 @@ class _Page(HTMLParser):
         self.text += data
 
 
+@pytest.mark.slow
 def test_the_report_is_whole_and_loads_nothing(tmp_path: Path):
     page = _Page(render(a_result(tmp_path)))
 
@@ -99,6 +100,7 @@ def test_the_report_is_whole_and_loads_nothing(tmp_path: Path):
     assert all(reference.startswith("#") for reference in page.references)
 
 
+@pytest.mark.slow
 def test_the_report_shows_every_check_figure_and_plot(tmp_path: Path):
     result = a_result(tmp_path)
     html = render(result)
@@ -111,6 +113,7 @@ def test_the_report_shows_every_check_figure_and_plot(tmp_path: Path):
     assert "12 s" in text
 
 
+@pytest.mark.slow
 def test_a_difference_is_in_the_report_with_its_rows_escaped(tmp_path: Path):
     html = render(with_difference(a_result(tmp_path)))
     page = _Page(html)
@@ -122,6 +125,7 @@ def test_a_difference_is_in_the_report_with_its_rows_escaped(tmp_path: Path):
     assert "Expected 5, found 7" in page.text
 
 
+@pytest.mark.slow
 def test_the_report_is_replaced_whole(tmp_path: Path):
     result = a_result(tmp_path)
     write_report(result)

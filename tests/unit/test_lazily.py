@@ -24,6 +24,7 @@ def modules_after(statement: str) -> set[str]:
     return set(json.loads(answer.stdout))
 
 
+@pytest.mark.slow
 def test_what_spark_imports_for_each_step_of_a_plan_holds_no_worker_and_no_client():
     modules = modules_after("import pgsluice.spark.source")
 

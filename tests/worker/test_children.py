@@ -109,6 +109,7 @@ class TestProcesses:
         wait_until(lambda: is_gone(pids), "its processes to end", 5)
         observer.execute("select pgmq.purge_queue('forks')")
 
+    @pytest.mark.slow
     def test_a_handler_whose_process_dies_takes_its_processes_with_it(self, start, observer, pids):
         WorkQueue(observer).send("forks", "exit")
         start("forks")
@@ -120,6 +121,7 @@ class TestProcesses:
         wait_until(lambda: value(observer, note) == 1, "the failure to be settled", 5)
         observer.execute("select pgmq.purge_queue('forks')")
 
+    @pytest.mark.slow
     def test_a_worker_that_is_killed_takes_the_processes_of_its_handlers_with_it(
         self, start, observer, pids
     ):
@@ -132,6 +134,7 @@ class TestProcesses:
         wait_until(lambda: is_gone(pids, ("started", "forked", "handler")), "all to end", 5)
         observer.execute("select pgmq.purge_queue('forks')")
 
+    @pytest.mark.slow
     def test_a_process_that_is_left_when_the_handler_returns_goes_on(self, start, observer, pids):
         WorkQueue(observer).send("leaves", 1)
         start("leaves")
@@ -140,6 +143,7 @@ class TestProcesses:
         wait_until(lambda: value(observer, done) == 1, "the handler to end", 30)
         assert all(map(is_alive, pids("left")))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("queue", "program"), [("escapes", "escaped"), ("outlives", "outlived")]
     )
@@ -156,6 +160,7 @@ class TestProcesses:
         observer.execute("select pgmq.purge_queue(%s)", [queue])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", ["terminates", "threads"])
 def test_processes_that_handlers_start_end_by_sigterm(start, observer, pids, queue):
     WorkQueue(observer).send(queue, 1)
@@ -167,6 +172,7 @@ def test_processes_that_handlers_start_end_by_sigterm(start, observer, pids, que
     assert pids("forked15")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", ["forks_in_thread", "forks_in_loop", "forks_in_process"])
 def test_a_fork_of_a_handler_ends_where_it_leaves_it_and_touches_nothing_of_the_worker(
     start, observer, pids, queue
@@ -191,6 +197,7 @@ def test_a_fork_of_a_handler_ends_where_it_leaves_it_and_touches_nothing_of_the_
         assert len({note for _, note in effects}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", ["sleeps_in_thread", "sleeps_in_loop"])
 def test_a_fork_does_not_keep_the_sessions_and_the_port_of_a_worker_that_was_killed(
     start, observer, pids, queue, free_port
@@ -230,6 +237,7 @@ print("end")
 """
 
 
+@pytest.mark.slow
 def test_a_fork_of_a_handler_of_the_library_ends_where_it_leaves_it(worker_url, observer):
     observer.execute("select pgq.create_queue('forks_in_library')")
     observer.execute("select pgq.register_consumer('forks_in_library', 'consumer')")

@@ -72,6 +72,7 @@ def make_app(url, queue_names):
     return app
 
 
+@pytest.mark.slow
 async def test_a_worker_with_fifty_handlers_keeps_to_its_connections(worker_url, observer):
     names = [f"many_{number}" for number in range(50)]
     queue = WorkQueue(observer)
@@ -187,6 +188,7 @@ def tested(payload: int, context: SyncContext) -> None:
 """
 
 
+@pytest.mark.slow
 def test_the_process_that_leads_maintenance_has_six_connections_more(
     worker_url, observer, queue_name, tmp_path
 ):
@@ -215,6 +217,7 @@ def test_the_process_that_leads_maintenance_has_six_connections_more(
     assert 5 < peak.connections <= 5 + 6
 
 
+@pytest.mark.slow
 async def test_connections_are_opened_when_needed_and_closed_when_not_needed(
     worker_url, observer, monkeypatch
 ):
@@ -275,6 +278,7 @@ async def opened(url):
         await connections.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True], ids=["thread", "loop"])
 async def test_a_handler_that_waits_for_a_connection_gets_it_when_the_server_has_room(
     observer, limited, caplog, is_async
@@ -303,6 +307,7 @@ async def test_a_handler_that_waits_for_a_connection_gets_it_when_the_server_has
             assert await waiting == role
 
 
+@pytest.mark.slow
 async def test_the_error_of_a_caller_that_gets_no_connection_says_why(worker_url, limited):
     role, url = limited
     async with opened(url) as connections:

@@ -221,6 +221,7 @@ def test_a_consumer_is_registered_at_the_start_and_ticks_where_nobody_else_does(
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_batch_job_ends_when_its_log_is_empty(worker_url, observer, log_name, ticker):
     async def handle(payload: str) -> None:
         pass

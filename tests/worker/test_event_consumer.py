@@ -385,6 +385,7 @@ def test_with_own_transactions_a_transaction_left_open_is_rolled_back_with_its_a
 # --- several sessions --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_two_sessions_of_a_consumer_process_one_batch(consuming, observer, log_name, write):
     insert(observer, log_name, "a")
     others = []

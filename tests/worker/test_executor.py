@@ -175,6 +175,7 @@ class TestTimeouts:
 
         assert (type(answer), failure.error_type) == (Reject, "timeout")
 
+    @pytest.mark.slow
     async def test_a_thread_that_hangs_keeps_its_slot_and_its_message_until_it_returns(
         self, caplog
     ):
@@ -201,6 +202,7 @@ class TestTimeouts:
         assert source.messages[1].answers[-1][1].error_type == "timeout"
         assert "1 of 2 threads hang" in caplog.text
 
+    @pytest.mark.slow
     async def test_when_all_threads_hang_the_process_asks_to_be_replaced(self):
         source, going = MemorySource(range(5), max_attempts=1), threading.Event()
         spec = spec_for(
@@ -216,6 +218,7 @@ class TestTimeouts:
         assert source.ends() == {"dead": 2, None: 3}
         assert [message.starts for message in source.open] == [0, 0, 0]
 
+    @pytest.mark.slow
     async def test_a_worker_that_stops_does_not_wait_for_a_thread_that_hangs(self):
         source, going = MemorySource(["hang", "fine"]), threading.Event()
         spec = spec_for(
@@ -236,6 +239,7 @@ class TestTimeouts:
 
 
 class TestProcesses:
+    @pytest.mark.slow
     async def test_however_a_process_ends_it_is_the_failure_of_one_message_and_others_flow(self):
         options = WorkerOptions(max_memory_mb=2_000)
         payloads = ["raise", "exit", "sys.exit", "segfault", "kill", "memory", "misfit", *range(10)]
@@ -283,6 +287,7 @@ class TestProcesses:
         first, second = (tmp_path / "pids").read_text().split()
         assert first == second != str(os.getpid())
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("handler", [do, each], ids=["one", "batch"])
     async def test_an_outcome_that_cannot_be_pickled_is_a_failure_and_the_process_lives(
         self, handler, tmp_path
@@ -317,6 +322,7 @@ class TestProcesses:
             assert outcome in text
             assert reason in text
 
+    @pytest.mark.slow
     async def test_an_exception_that_cannot_be_pickled_keeps_its_class_and_text(self, tmp_path):
         path = str(tmp_path / "pids")
         spec = replace(do.spec, limits=Limits(concurrency=1))
@@ -329,6 +335,7 @@ class TestProcesses:
         assert (first.error_type, first.message[:10]) == ("LocalError", "('raised',")
         assert (second.error_type, second.message) == ("TwoArgumentsError", "very bad")
 
+    @pytest.mark.slow
     async def test_a_payload_that_cannot_be_pickled_is_a_failure_and_the_process_lives(
         self, tmp_path
     ):
@@ -348,11 +355,13 @@ class TestProcesses:
         assert "cannot be sent to the process of its handler" in failure.message
         assert "cannot pickle '_thread.lock' object" in failure.message
 
+    @pytest.mark.slow
     async def test_a_batch_in_a_process_has_an_answer_for_each(self):
         answers = await answers_of(each.spec, ["fine", "reject", "misfit", "release"])
 
         assert [type(answer) for answer, _ in answers] == [Done, Reject, Reject, Release]
 
+    @pytest.mark.slow
     async def test_a_handler_that_another_process_does_not_find_is_refused_at_the_start(self):
         source = MemorySource(["x"])
 

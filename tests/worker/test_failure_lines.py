@@ -44,6 +44,7 @@ def fail(_payload):
     raise KeyError("colour")
 
 
+@pytest.mark.slow
 def test_queue_logs_the_servers_error_next_retry_and_dead_letter(
     worker_url, observer, queue_name, lines
 ):

@@ -263,6 +263,7 @@ async def test_failure_in_a_thread_is_logged_with_its_text(caplog):
     assert all("KeyError: 'colour'" in line for line in lines(caplog))
 
 
+@pytest.mark.slow
 async def test_failure_in_a_process_is_logged_with_its_text(caplog):
     await work(do.spec, ["raise", "kill"])
 

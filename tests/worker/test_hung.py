@@ -81,6 +81,7 @@ def start(worker_url, tmp_path, queues):
         process.wait()
 
 
+@pytest.mark.slow
 def test_a_process_whose_threads_hang_exits_after_the_grace_although_an_async_handler_runs(
     start, observer, queues, tmp_path
 ):
@@ -95,6 +96,7 @@ def test_a_process_whose_threads_hang_exits_after_the_grace_although_an_async_ha
     assert value(observer, free) == 1
 
 
+@pytest.mark.slow
 def test_a_message_whose_last_attempt_hangs_is_dead_lettered_with_the_timeout(
     start, observer, queues, tmp_path
 ):
@@ -108,6 +110,7 @@ def test_a_message_whose_last_attempt_hangs_is_dead_lettered_with_the_timeout(
     assert "the handler ran longer than 0.2 s" in letter.error
 
 
+@pytest.mark.slow
 def test_the_process_that_replaces_one_that_hangs_consumes_the_other_queues(
     start, observer, queues, tmp_path
 ):
@@ -122,6 +125,7 @@ def test_the_process_that_replaces_one_that_hangs_consumes_the_other_queues(
     wait_until(lambda: value(observer, done) == 1, "the other queue to be consumed", 30)
 
 
+@pytest.mark.slow
 async def test_a_thread_that_outlives_its_timeout_keeps_its_place_in_the_fleet_limit(
     app, observer, queue_name
 ):
@@ -159,6 +163,7 @@ async def test_a_thread_that_outlives_its_timeout_keeps_its_place_in_the_fleet_l
     assert starts.count(1) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["lease", "transaction"])
 async def test_the_message_of_a_thread_that_hangs_is_not_started_beside_it(
     app, observer, queue_name, mode
@@ -202,6 +207,7 @@ async def test_the_message_of_a_thread_that_hangs_is_not_started_beside_it(
     assert counts.by_error_type == {"timeout": 1}
 
 
+@pytest.mark.slow
 async def test_a_process_is_replaced_when_one_of_its_threads_hangs_for_a_minute(
     app, observer, queue_name, monkeypatch
 ):
@@ -237,6 +243,7 @@ def test_until_empty_exits_with_75_when_only_messages_of_threads_that_hang_are_l
     assert value(observer, f"select count(*) from pgmq.a_{queues['OTHER']}") == 5
 
 
+@pytest.mark.slow
 async def test_in_mode_transaction_a_message_counts_in_the_fleet_limit_until_its_lease_expires(
     app, observer, queue_name
 ):

@@ -144,6 +144,7 @@ async def test_of_slow_handlers_nothing_is_claimed_ahead():
         assert sum(message.visible_s > 0 for message in source.open) <= 2
 
 
+@pytest.mark.slow
 async def test_the_heartbeat_keeps_a_handler_for_five_leases():
     source = MemorySource(["long"])
 
@@ -216,6 +217,7 @@ async def test_what_waits_is_not_started_after_its_lease():
     assert counts["handler"].released >= 1
 
 
+@pytest.mark.slow
 async def test_a_slow_settlement_loses_nothing():
     source = MemorySource(range(20))
 
@@ -295,6 +297,7 @@ async def test_one_message_that_cannot_be_settled_does_not_keep_the_others():
     assert worker.counts()["handler"].lost == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["prepare", "claim", "begin", "extend", "settle"])
 async def test_a_lost_connection_is_waited_out(call, caplog):
     caplog.set_level(logging.INFO)

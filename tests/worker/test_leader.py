@@ -102,6 +102,7 @@ def test_who_stands_by_sends_nothing(worker_url, observer):
             assert value(observer, asked, standby) == before
 
 
+@pytest.mark.slow
 def test_another_leads_when_the_network_swallows_the_leader(worker_url, observer):
     folder = conninfo.conninfo_to_dict(worker_url)
     with BlackHole(f"{folder['host']}/.s.PGSQL.{folder['port']}") as hole:

@@ -83,6 +83,7 @@ async def test_a_server_that_is_away_is_waited_for_in_the_background(jobs):
         assert state["worker"].status().state == "starting"
 
 
+@pytest.mark.slow
 async def test_threads_that_hang_are_bounded_and_the_host_is_told(
     jobs, observer, queue_name, caplog
 ):

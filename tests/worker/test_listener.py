@@ -132,6 +132,7 @@ def test_what_is_there_before_the_worker_starts_is_handled(pool, observer, queue
         wait_until(lambda: handled == ["early"], "the message to be handled", deadline_s=10)
 
 
+@pytest.mark.slow
 def test_delayed_and_given_back_messages_are_handled_in_time(pool, observer, queue_name, listener):
     handled = []
 
@@ -147,6 +148,7 @@ def test_delayed_and_given_back_messages_are_handled_in_time(pool, observer, que
     assert 0.9 <= handled[1] - handled[0] <= 5
 
 
+@pytest.mark.slow
 def test_one_connection_serves_many_queues_and_threads(pool, observer, queue_name, listener):
     names = [f"{queue_name}_{n}" for n in range(5)]
     for name in names:
@@ -166,6 +168,7 @@ def test_one_connection_serves_many_queues_and_threads(pool, observer, queue_nam
         )
 
 
+@pytest.mark.slow
 def test_who_waits_for_a_queue_is_not_woken_by_another(observer, queue_name, listener):
     other = f"{queue_name}_other"
     WorkQueue(observer).create(other)
@@ -257,6 +260,7 @@ def test_when_the_notifier_goes_who_waits_polls_at_once(pool, worker_url, queue_
         assert poll_of(subscription)
 
 
+@pytest.mark.slow
 def test_a_connection_into_a_black_hole_is_found_within_two_heartbeats(
     worker_url, observer, queue_name, pool
 ):
@@ -323,6 +327,7 @@ def test_a_worker_stops_at_once_while_it_waits(pool, queue_name, listener):
     assert time.monotonic() - began < 3
 
 
+@pytest.mark.slow
 def test_tasks_wait_as_threads_do(worker_url, queue_name, notifier):
     async def handle_one():
         async with (
@@ -384,6 +389,7 @@ def waiting_for_log(listener, log_name):
         yield subscription
 
 
+@pytest.mark.slow
 def test_an_event_wakes_those_who_wait_for_its_log_and_no_others(
     worker_url, observer, queue_name, log_name, notifier, ticker
 ):
@@ -402,6 +408,7 @@ def test_an_event_wakes_those_who_wait_for_its_log_and_no_others(
         assert not of_queue.wait(30, stop_after(0.3))
 
 
+@pytest.mark.slow
 def test_without_a_ticker_only_those_who_wait_for_logs_poll(
     worker_url, observer, queue_name, log_name, notifier
 ):

@@ -39,6 +39,7 @@ async def running(app, **options):
             await task
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("is_async", "mode", "is_wrapped"),
     [
@@ -91,6 +92,7 @@ async def test_an_attempt_whose_session_was_terminated_does_not_count(
     assert "outcome=released" in line
 
 
+@pytest.mark.slow
 async def test_of_a_batch_whose_session_was_terminated_no_message_counts(app, observer, queue_name):
     attempts = []
 
@@ -109,6 +111,7 @@ async def test_of_a_batch_whose_session_was_terminated_no_message_counts(app, ob
     assert {attempt for call in attempts for attempt in call} == {1}
 
 
+@pytest.mark.slow
 async def test_an_attempt_that_got_no_connection_does_not_count(
     app, worker_url, observer, queue_name
 ):
@@ -170,6 +173,7 @@ async def test_an_error_of_another_connection_of_the_handler_counts(
     assert left(observer, queue_name) == (0, 0, 1)
 
 
+@pytest.mark.slow
 async def test_an_error_of_another_connection_does_not_count_if_the_session_was_lost_too(
     app, worker_url, observer, queue_name
 ):
@@ -193,6 +197,7 @@ async def test_an_error_of_another_connection_does_not_count_if_the_session_was_
     assert left(observer, queue_name) == (0, 1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_group", [True, False], ids=["group", "consumer"])
 async def test_an_event_whose_session_was_terminated_does_not_count(
     app, observer, queue_name, is_group

@@ -34,6 +34,7 @@ def channel(worker_url, queue_name, notifier):
         yield channel
 
 
+@pytest.mark.slow
 def test_a_message_is_announced_at_its_commit_and_not_before(worker_url, queue_name, channel):
     with psycopg.connect(worker_url) as sender:
         WorkQueue(sender).send_batch(queue_name, list(range(100)))
@@ -63,6 +64,7 @@ def test_the_end_of_a_delay_is_announced_when_it_comes(observer, queue_name, cha
     assert len(WorkQueue(observer).read(queue_name, 30)) == 1
 
 
+@pytest.mark.slow
 def test_a_lapsed_claim_is_announced_when_it_lapses(observer, queue_name, channel):
     WorkQueue(observer).send(queue_name, "claimed")
     assert channel.wait(5)
@@ -76,6 +78,7 @@ def test_a_lapsed_claim_is_announced_when_it_lapses(observer, queue_name, channe
     assert len(WorkQueue(observer).read(queue_name, 30)) == 1
 
 
+@pytest.mark.slow
 def test_a_message_given_back_is_announced(observer, queue_name, channel):
     WorkQueue(observer).send(queue_name, "claimed")
     assert channel.wait(5)
@@ -87,6 +90,7 @@ def test_a_message_given_back_is_announced(observer, queue_name, channel):
     assert channel.wait(5)
 
 
+@pytest.mark.slow
 def test_a_message_whose_claim_was_rolled_back_is_announced_again(
     worker_url, observer, queue_name, channel
 ):
@@ -99,6 +103,7 @@ def test_a_message_whose_claim_was_rolled_back_is_announced_again(
     assert channel.wait(10)
 
 
+@pytest.mark.slow
 def test_deleting_and_archiving_announce_nothing(observer, queue_name, channel):
     ids = WorkQueue(observer).send_batch(queue_name, [1, 2, 3, 4])
     assert len(WorkQueue(observer).read(queue_name, 3600, 4)) == 4
@@ -110,6 +115,7 @@ def test_deleting_and_archiving_announce_nothing(observer, queue_name, channel):
     assert channel.drain(0.5) == 0
 
 
+@pytest.mark.slow
 def test_each_queue_is_announced_to_its_own_listeners_only(
     worker_url, observer, queue_name, channel
 ):
@@ -122,6 +128,7 @@ def test_each_queue_is_announced_to_its_own_listeners_only(
         assert channel.drain(0.2) == 0
 
 
+@pytest.mark.slow
 def test_a_queue_that_ddl_holds_delays_no_other(worker_url, observer, queue_name, channel):
     other = f"{queue_name}_locked"
     WorkQueue(observer).create(other)
@@ -145,6 +152,7 @@ def test_a_queue_that_is_dropped_and_made_again_is_announced(observer, queue_nam
     assert channel.wait(5)
 
 
+@pytest.mark.slow
 def test_two_notifiers_announce_once_between_them(
     pool, worker_url, observer, queue_name, notifier, channel
 ):
@@ -221,6 +229,7 @@ def test_an_interval_that_cannot_be_is_refused(pool, bad):
         Notifier(pool, heartbeat_s=bad)
 
 
+@pytest.mark.slow
 def test_a_notifier_over_quiet_queues_uses_no_transaction_id(observer, queue_name, channel):
     # Databases that are made and dropped beside this take ids too: a few, where rounds would take a hundred.
     before = value(observer, "select pg_current_xact_id()::text::bigint")

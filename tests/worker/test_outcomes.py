@@ -49,6 +49,7 @@ def raised_or_returned(outcome, is_raised):
     return outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", OUTCOMES)
 @pytest.mark.parametrize("is_raised", [False, True], ids=["returned", "raised"])
 @pytest.mark.parametrize("is_within", [False, True], ids=["after", "within"])
@@ -133,6 +134,7 @@ BREAKAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("breakage", BREAKAGES)
 @pytest.mark.parametrize(
     ("mode", "is_within"), [("lease", False), ("lease", True), ("transaction", False)]
@@ -308,6 +310,7 @@ RESULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("result", RESULTS)
 async def test_what_a_batch_handler_returns_is_an_outcome_for_each_or_an_error(
     app, observer, queue_name, result

@@ -71,6 +71,7 @@ async def test_behind_a_pooler_each_message_has_one_effect(
     assert not [line for line in caplog.messages if "cannot" in line]
 
 
+@pytest.mark.slow
 async def test_behind_a_pooler_of_transactions_a_worker_leaves_sessions_as_they_are(
     worker_url, servers_folder, observer, queue_name
 ):
@@ -94,6 +95,7 @@ async def test_behind_a_pooler_of_transactions_a_worker_leaves_sessions_as_they_
     assert list(sessions.values()) == [["77MB", *FRESH]] * len(sessions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_group", [True, False], ids=["group", "consumer"])
 async def test_behind_a_pooler_of_transactions_each_event_has_one_effect(
     poolers, observer, queue_name, is_group

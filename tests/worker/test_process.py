@@ -71,6 +71,7 @@ async def test_one_that_was_told_to_end_is_done():
     assert [status["state"] for status in told[:2]] == ["starting", "running"]
 
 
+@pytest.mark.slow
 async def test_one_that_was_told_to_end_at_once_has_left_something():
     assert (await served(FakeWorker(), then=at_once))[0] == EXIT_LEFT
     assert (await served(FakeWorker(hangs=True), then=at_once))[0] == EXIT_LEFT

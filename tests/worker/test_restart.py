@@ -112,6 +112,7 @@ async def test_a_restart_costs_no_attempt(crashing_server, style):
     assert worker.counts()["tested"].released > 0
 
 
+@pytest.mark.slow
 def test_a_ticker_ticks_and_outlives_a_crash(crashing_server, pool):
     with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
         EventLog(connection).create_queue("ticked")
@@ -151,6 +152,7 @@ def test_a_stopped_ticker_ends(pool):
         wait_until(lambda: not background.alive, "the ticker to end")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["sync", "async"])
 def test_a_consumer_outlives_a_crash_and_every_event_has_one_effect(crashing_server, pool, style):
     count, name = 300, f"crash_{style}"
@@ -201,6 +203,7 @@ def test_a_consumer_outlives_a_crash_and_every_event_has_one_effect(crashing_ser
     assert fetch(crashing_server, effects) == f"({count + 1},{count + 1})"
 
 
+@pytest.mark.slow
 def test_maintenance_outlives_a_crash(crashing_server, pool):
     with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
         EventLog(connection).create_queue("kept")

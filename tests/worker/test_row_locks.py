@@ -40,6 +40,7 @@ def archived(observer, queue_name):
     return [row[0] for row in rows(observer, f"select msg_id from pgmq.a_{queue_name} order by 1")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_connections", [30, 3], ids=["usual", "one engine connection"])
 async def test_a_locked_row_delays_only_its_own_message(
     app, observer, outsider, queue_name, max_connections
@@ -73,6 +74,7 @@ async def test_a_locked_row_delays_only_its_own_message(
     assert (counts.done, counts.lost) == (4, 0)
 
 
+@pytest.mark.slow
 async def test_a_failed_message_whose_row_is_locked_delays_no_start_of_another(
     app, observer, outsider, queue_name
 ):
@@ -153,6 +155,7 @@ async def test_a_transaction_that_was_cut_off_is_not_committed(app, observer, qu
     assert effects(observer, queue_name) == []
 
 
+@pytest.mark.slow
 async def test_a_locked_claim_of_a_share_group_delays_no_other_claim(
     app, observer, outsider, queue_name
 ):

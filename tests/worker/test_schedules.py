@@ -25,6 +25,7 @@ def empty(observer):
     observer.execute("delete from sluice.schedule")
 
 
+@pytest.mark.slow
 def test_slots_are_fired_when_they_are_due_and_not_before(pool, observer, queue_name):
     schedule(observer, queue_name=queue_name, every="250 milliseconds", catch_up="all")
     fired = []

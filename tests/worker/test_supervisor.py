@@ -80,6 +80,7 @@ class Supervised:
         return code
 
 
+@pytest.mark.slow
 async def test_a_process_that_dies_is_started_anew_also_when_it_then_cannot_start(tmp_path):
     supervised = Supervised(
         tmp_path,
@@ -116,6 +117,7 @@ async def test_one_that_cannot_start_before_any_has_worked_ends_all_with_its_cod
     assert supervised.started == 2
 
 
+@pytest.mark.slow
 async def test_one_that_cannot_start_later_is_retried_and_the_others_go_on(tmp_path, caplog):
     fixed = tmp_path / "fixed"
     supervised = Supervised(
@@ -175,6 +177,7 @@ async def test_those_that_end_when_nothing_is_left_are_not_started_anew(tmp_path
     )
 
 
+@pytest.mark.slow
 async def test_one_that_hangs_is_killed_and_says_where_it_hung(tmp_path, capfd):
     supervised = Supervised(
         tmp_path,
@@ -193,6 +196,7 @@ async def test_one_that_hangs_is_killed_and_says_where_it_hung(tmp_path, capfd):
     assert "hung_in_here" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 async def test_one_that_does_not_end_at_once_when_told_to_is_killed(tmp_path):
     supervised = Supervised(
         tmp_path,
@@ -211,6 +215,7 @@ async def test_one_that_does_not_end_at_once_when_told_to_is_killed(tmp_path):
     assert await supervised.run_and(end_twice) == 1
 
 
+@pytest.mark.slow
 def test_processes_end_when_their_supervisor_is_killed(tmp_path):
     tally = tmp_path / "tally"
     tally.touch()
@@ -318,6 +323,7 @@ def test_a_port_that_is_taken_is_said_to_be(tmp_path):
         HealthEndpoint(health, "127.0.0.1", endpoint.port)
 
 
+@pytest.mark.slow
 def test_the_file_is_written_while_it_lives_and_gone_at_the_end(tmp_path):
     health = Health(processes=1, stall_s=30)
     path = tmp_path / "health.json"

@@ -125,6 +125,7 @@ def test_a_batch_has_an_answer_for_each_message():
     assert [result.answer for result in results] == [Reject("odd"), Done()]
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_a_failure_and_the_test_lives():
     result = run_handler(sums, [4, 5])
 
@@ -302,6 +303,7 @@ def run_pytest(folder: Path, *arguments: str, **variables: str) -> str:
     return said
 
 
+@pytest.mark.slow
 def test_the_fixture_gives_each_test_a_database_of_its_own(tmp_path):
     (tmp_path / "test_used.py").write_text(USED)
 
@@ -310,6 +312,7 @@ def test_the_fixture_gives_each_test_a_database_of_its_own(tmp_path):
     assert "3 passed" in ran, ran
 
 
+@pytest.mark.slow
 def test_a_run_without_the_fixture_imports_nothing(tmp_path):
     (tmp_path / "test_unused.py").write_text(
         "import sys\ndef test(): assert not {'pgsluice', 'psycopg', 'pydantic'} & sys.modules.keys()\n"

@@ -26,6 +26,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["lease", pytest.param("transaction", marks=pytest.mark.long)])
 @pytest.mark.parametrize("is_async", [False, True], ids=["thread", "loop"])
 @pytest.mark.parametrize(

@@ -87,6 +87,7 @@ async def arrival(arrived, count, deadline_s=30):
     await until(lambda: len(arrived) >= count, "a delivery", deadline_s)
 
 
+@pytest.mark.slow
 def test_all_sources_of_an_idle_process_ask_no_more_often_together_than_the_listener_says(
     worker_url, pool, observer, queue_name, log_name, counting
 ):
@@ -186,6 +187,7 @@ def lateness(observer, arrived, table):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_heard", [False, True], ids=["polling", "listening"])
 def test_a_delayed_message_is_handled_at_its_time(
     worker_url, pool, observer, queue_name, is_heard, counting
@@ -261,6 +263,7 @@ def test_an_event_is_handled_as_soon_as_it_is_inserted_and_again_at_its_time(
     assert all(-0.1 < late < 0.3 for late in late_s), late_s
 
 
+@pytest.mark.slow
 def test_a_claim_that_lapsed_is_found_when_it_lapses(
     worker_url, pool, observer, queue_name, log_name
 ):
@@ -293,6 +296,7 @@ def test_a_claim_that_lapsed_is_found_when_it_lapses(
     assert all(-0.1 < seconds < 0.5 for seconds in late), late
 
 
+@pytest.mark.slow
 def test_whatever_happens_to_the_listener_nothing_is_missed(worker_url, pool, observer, queue_name):
     """A send between two connections of the listener is told to nobody; the look after each finds it."""
     kill = (
@@ -316,6 +320,7 @@ def test_whatever_happens_to_the_listener_nothing_is_missed(worker_url, pool, ob
         assert asyncio.run(main()) == list(range(10))
 
 
+@pytest.mark.slow
 def test_without_anybody_who_notifies_it_polls_once_a_second_at_the_most_rarely(
     worker_url, observer, queue_name, counting
 ):
@@ -343,6 +348,7 @@ def test_without_anybody_who_notifies_it_polls_once_a_second_at_the_most_rarely(
     assert latency_s < 1.5
 
 
+@pytest.mark.slow
 def test_a_limited_queue_is_looked_at_when_it_has_room_again(
     worker_url, pool, observer, queue_name
 ):

@@ -362,6 +362,7 @@ drain(app)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [1, 10])
 def test_a_message_that_kills_its_process_is_a_dead_letter_after_the_last_attempt_and_no_other_is(
     worker_url, observer, queue_name, concurrency
@@ -410,6 +411,7 @@ async def test_workers_side_by_side_give_every_message_one_effect(
     assert [msg_id for msg_id, _ in effects(observer, queue_name)] == list(range(1, count + 1))
 
 
+@pytest.mark.slow
 async def test_a_server_that_does_not_answer_is_given_up_by_the_engine_only(
     monkeypatch, worker_url
 ):

@@ -81,6 +81,7 @@ def read_batch(connection: psycopg.Connection) -> list[tuple]:
     return found
 
 
+@pytest.mark.slow
 def test_the_daemon_takes_our_version_for_one_of_pgq_3(daemon_log):
     wait_until(lambda: daemon_log.exists() and "version ok" in daemon_log.read_text(), "the daemon")
 
@@ -98,6 +99,7 @@ def test_the_daemon_ticks_so_that_events_arrive(observer, daemon_log):
     assert seen == ["one", "two", "three"]
 
 
+@pytest.mark.slow
 def test_the_daemon_puts_events_back_that_are_to_be_repeated(observer, daemon_log):
     observer.execute("select pgq.insert_event('q', 't', 'again')")
     wait_until(
@@ -113,6 +115,7 @@ def test_the_daemon_puts_events_back_that_are_to_be_repeated(observer, daemon_lo
     assert rows(observer, "select ev_id from pgq.retry_queue") == []
 
 
+@pytest.mark.slow
 def test_the_daemon_rotates_and_no_event_is_lost(observer, daemon_log):
     observer.execute("select pgq.set_queue_config('q', 'rotation_period', '0')")
     tables, sent, seen = set(), [], []

@@ -146,6 +146,7 @@ def test_a_consumer_is_given_only_the_tables_that_it_asks_for(run, observer, laz
     assert [data for _, data, _, _ in rows(observer, SEEN)] == ["1", "3"]
 
 
+@pytest.mark.slow
 def test_a_consumer_collects_ticks_into_one_batch(run, observer):
     run("consume", "--register")
     for number in range(3):
@@ -168,6 +169,7 @@ def test_a_consumer_in_autocommit_mode_consumes(run, observer):
     assert rows(observer, SEEN) == [("t", "1", None, None)]
 
 
+@pytest.mark.slow
 def test_a_local_consumer_starts_again_where_its_file_says(run, observer, tmp_path):
     tracked = {"local_tracking_file": str(tmp_path / "tick")}
     run("local", "--register", **tracked)
@@ -188,6 +190,7 @@ def test_a_local_consumer_starts_again_where_its_file_says(run, observer, tmp_pa
     )
 
 
+@pytest.mark.slow
 def test_the_producers_of_the_package_insert_single_events_and_in_bulk(run, observer):
     run("consume", "--register")
 
@@ -209,6 +212,7 @@ def cooperative(installation: Installation, observer: psycopg.Connection) -> Non
         pytest.skip("Debian has no package of pgq-coop: only ours has the schema pgq_coop")
 
 
+@pytest.mark.slow
 def test_cooperative_consumers_share_the_batches_of_one_consumer(run, observer, cooperative):
     run("coop", "--register", job="one", subconsumer_name="one")
     run("coop", "--register", job="two", subconsumer_name="two")

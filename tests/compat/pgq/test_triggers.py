@@ -335,6 +335,7 @@ def differing(both: tuple[psycopg.Connection, psycopg.Connection], cases: list[C
     return lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_option_does_what_pgqs_does(both, kind):
     lines = differing(both, option_cases(kind))
@@ -342,6 +343,7 @@ def test_every_option_does_what_pgqs_does(both, kind):
     assert not lines, "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_table_makes_the_events_that_pgqs_make(both, kind):
     lines = differing(both, table_cases(kind))
@@ -349,6 +351,7 @@ def test_every_kind_of_table_makes_the_events_that_pgqs_make(both, kind):
     assert not lines, "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", ["select", TYPE_SETTINGS], ids=["defaults", "settings"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_type_is_written_as_pgqs_write_it(both, kind, settings):

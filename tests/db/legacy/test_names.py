@@ -61,6 +61,7 @@ def test_without_being_asked_for_they_are_not_there(connection):
     assert rows(connection, LISTED) == []
 
 
+@pytest.mark.slow
 def test_each_is_described_pinned_granted_and_owned_like_the_others(legacy):
     wrong = rows(
         legacy,
@@ -77,6 +78,7 @@ def test_each_is_described_pinned_granted_and_owned_like_the_others(legacy):
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_an_upgrade_keeps_them_current_without_being_told(legacy):
     legacy.execute(
         "drop function public.pgmq_pop(text); revoke execute on function pgmq_send from sluice_writer"
@@ -92,6 +94,7 @@ def test_an_upgrade_keeps_them_current_without_being_told(legacy):
     assert "legacy/0001_names" in schema.installed_versions(legacy)
 
 
+@pytest.mark.slow
 def test_uninstalling_removes_them_and_what_is_not_ours_stays(legacy):
     legacy.execute("create function public.pgmq_mine() returns integer return 1")
 
@@ -100,6 +103,7 @@ def test_uninstalling_removes_them_and_what_is_not_ours_stays(legacy):
     assert rows(legacy, LISTED) == [("pgmq_mine", "", "integer")]
 
 
+@pytest.mark.slow
 def test_the_printed_file_has_them_when_asked(empty_database, legacy, tmp_path):
     file = tmp_path / "pgsluice.sql"
     file.write_text(schema.print_sql(legacy=True), encoding="utf-8")

@@ -13,6 +13,7 @@ def three(legacy):
     return legacy
 
 
+@pytest.mark.slow
 def test_a_message_is_sent_read_and_archived(legacy):
     assert value(legacy, "select pgmq_send('orders', '{\"n\": 1}')") == 1
 
@@ -48,6 +49,7 @@ def test_pop_takes_one_and_deletes_it(three):
     assert value(three, "select count(*) from pgmq.q_orders") == 2
 
 
+@pytest.mark.slow
 def test_set_vt_returns_the_message_as_it_is_then(three):
     [(msg_id, is_later)] = rows(
         three,
@@ -84,6 +86,7 @@ def test_polling_returns_what_is_there_at_once_also_without_time_to_wait(three):
     assert rows(three, "select msg_id from pgmq_read_with_poll('orders', 30, 2)") == [(3,)]
 
 
+@pytest.mark.slow
 def test_polling_waits_for_a_message_and_no_longer(database, three):
     three.execute("select pgmq_read('orders', 60, 5)")
     three.execute("select pgmq_set_vt('orders', 2, 1)")

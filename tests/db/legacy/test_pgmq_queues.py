@@ -47,6 +47,7 @@ def test_drop_queue_says_whether_there_was_one(legacy):
     assert value(legacy, "select pgmq_drop_queue('orders')") is False
 
 
+@pytest.mark.slow
 def test_create_partitioned_hands_its_arguments_on(legacy):
     # In a transaction of its own, a function that says what it was called with.
     if value(

@@ -43,6 +43,7 @@ def test_a_queue_read_from_its_beginning_is_counted_to_the_last_message(connecti
     assert counted(connection)[:2] == exact(connection) == (29_989, 29_989)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "edges"),
     [
@@ -68,6 +69,7 @@ def test_it_is_off_by_a_sixty_fourth_of_the_ids_for_each_edge(connection, queue,
     assert abs(visible - exact(connection)[1]) <= allowed
 
 
+@pytest.mark.slow
 def test_it_never_says_fewer_than_it_has_seen(connection, queue):
     fill(connection, 1_000_000)
     connection.execute("delete from pgmq.q_orders where msg_id between 6001 and 999999")

@@ -93,6 +93,7 @@ def test_two_readers_share_due_messages_without_waiting(database, connection, si
         assert ids(second, "pgmq.read('orders', 30, 9)") == [4, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("invisible", [0, 100_000])
 @pytest.mark.parametrize("call", ["pgmq.read('orders', 30, 1)", "pgmq.pop('orders')"])
 def test_what_it_reads_is_what_it_returns_whatever_is_in_front(connection, queue, invisible, call):
@@ -212,6 +213,7 @@ def send(connection, count=1):
     )
 
 
+@pytest.mark.slow
 def test_a_held_snapshot_makes_it_begin_where_it_last_found_something(connection, held):
     first, *others = send(connection, 50)
     assert ids(connection, "pgmq.read('orders', 30, 1)") == [first]
@@ -225,6 +227,7 @@ def test_a_held_snapshot_makes_it_begin_where_it_last_found_something(connection
     assert entries_read(connection, "q_orders_ready_idx") - before < DEAD
 
 
+@pytest.mark.slow
 def test_the_head_hides_what_commits_late_for_ten_seconds_at_most(database, connection, held):
     with database.connect(autocommit=False) as late:
         (late_id,) = send(late)
@@ -243,6 +246,7 @@ def test_the_head_hides_what_commits_late_for_ten_seconds_at_most(database, conn
     assert found == [late_id]
 
 
+@pytest.mark.slow
 def test_what_is_made_visible_in_the_past_waits_for_ten_seconds_at_most(connection, held):
     first, *_ = send(connection, 2)
     for _ in range(2):
@@ -273,6 +277,7 @@ def test_without_dead_entries_there_is_no_head(connection, queue):
     assert head(connection) == ""
 
 
+@pytest.mark.slow
 def test_the_head_hides_nothing_that_is_due(connection, held):
     first, second = send(connection, 2)
     assert ids(connection, "pgmq.read('orders', 30, 1)") == [first]
@@ -283,6 +288,7 @@ def test_the_head_hides_nothing_that_is_due(connection, held):
     assert ids(connection, "pgmq.read('orders', 30, 1)") == [first]
 
 
+@pytest.mark.slow
 def test_a_queue_that_is_created_again_has_a_head_of_its_own(connection, held):
     send(connection, 2)
     ids(connection, "pgmq.read('orders', 30, 2)")

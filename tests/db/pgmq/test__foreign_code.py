@@ -90,6 +90,7 @@ def test_a_member_cannot_use_the_notify_trigger_on_a_table_of_its_own(member):
         )
 
 
+@pytest.mark.slow
 def test_tables_of_a_role_are_handed_over_by_the_next_installation_and_keep_its_rights(
     connection, member, role
 ):
@@ -108,6 +109,7 @@ def test_tables_of_a_role_are_handed_over_by_the_next_installation_and_keep_its_
     assert rows(member, "update pgmq.q_orders set vt = now() returning msg_id") == [(1,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(CHANGES))
 def test_a_table_with_code_of_its_owner_is_not_handed_over_and_is_named(
     connection, member, role, kind
@@ -127,6 +129,7 @@ def test_a_table_with_code_of_its_owner_is_not_handed_over_and_is_named(
     assert "trap" in value(connection, "select pgmq._foreign_code('pgmq.q_orders'::regclass)")
 
 
+@pytest.mark.slow
 def test_a_table_whose_owner_is_above_row_security_is_not_handed_over(connection, member, role):
     connection.execute("select pgmq.create('orders')")
     give_to(connection, role, "q_orders")

@@ -144,6 +144,7 @@ def test_every_call_works_on_partitions_as_on_a_plain_table(orders):
     assert ids(orders, "pgmq.send('orders', '3'::jsonb)") == [253]
 
 
+@pytest.mark.slow
 def test_groups_topics_and_notifications_work_on_partitions(orders):
     orders.execute("select pgmq.purge_queue('orders')")
     orders.execute("select pgmq.create_fifo_index('orders')")
@@ -173,6 +174,7 @@ def test_a_message_stays_in_its_partition_when_it_is_read(orders):
     assert value(orders, where) == before
 
 
+@pytest.mark.slow
 def test_by_ids_delete_and_archive_touch_the_one_partition_of_the_id(connection):
     connection.execute("select pgmq.create_partitioned('orders', '10', null, 120)")
     connection.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[1200]))")
@@ -188,6 +190,7 @@ def test_by_ids_delete_and_archive_touch_the_one_partition_of_the_id(connection)
         assert [name for name, *_ in touched(connection, statement)] == ["q_orders_P500"], statement
 
 
+@pytest.mark.slow
 def test_by_time_delete_and_archive_find_the_id_by_an_index_of_each_partition(connection):
     connection.execute("select pgmq.create_partitioned('orders', '1 hour', null, 100)")
     connection.execute(
@@ -204,6 +207,7 @@ def test_by_time_delete_and_archive_find_the_id_by_an_index_of_each_partition(co
         assert read_through(connection, statement) == [], statement
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", ["2000", "1 hour"])
 def test_a_read_of_many_partitions_reads_none_of_them_through(connection, interval):
     connection.execute("select pgmq.create_partitioned('orders', %s, null, 50)", (interval,))

@@ -91,6 +91,7 @@ def test_after_a_crash_the_queue_is_empty_its_archive_whole_and_its_ids_go_on(cr
         assert archived == [(1, 1), (3, 3), (msg_id, "after"), (again, "again")]
 
 
+@pytest.mark.slow
 def test_a_queue_of_pgmqs_making_is_mended_after_its_crash_by_creating_it_again(crashing):
     server, crash = crashing
     with psycopg.connect(server.url(), autocommit=True) as connection:

@@ -30,6 +30,7 @@ def test_with_no_seconds_nothing_is_read(connection, queue):
     assert poll(connection, "1") == [1]
 
 
+@pytest.mark.slow
 def test_nothing_comes_of_an_empty_queue_when_the_seconds_are_over(connection, queue):
     assert poll(connection, "1, 10") == []
 

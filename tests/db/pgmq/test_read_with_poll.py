@@ -76,6 +76,7 @@ def test_with_no_time_to_poll_nothing_is_looked_at(connection, three):
     assert value(connection, "select sum(read_ct) from pgmq.q_orders") == 0
 
 
+@pytest.mark.slow
 def test_an_empty_queue_is_given_up_at_the_deadline_and_not_a_pause_later(connection, queue):
     begun = time.monotonic()
 
@@ -96,6 +97,7 @@ def test_a_message_sent_while_it_waits_is_returned(database, connection, queue, 
     assert poll.rows == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_message_whose_delay_ends_while_it_waits_is_returned(connection, queue):
     connection.execute("select pgmq.send('orders', '1'::jsonb, 1)")
 
@@ -132,6 +134,7 @@ def test_bad_calls_fail_at_once_and_claim_nothing(connection, three, call, sqlst
     assert value(connection, "select sum(read_ct) from pgmq.q_orders") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [

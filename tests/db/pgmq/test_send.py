@@ -34,6 +34,7 @@ def test_named_arguments_are_those_of_pgmq(connection, queue):
     assert value(connection, call) == 1
 
 
+@pytest.mark.slow
 def test_a_delay_counts_from_the_call_and_not_from_the_start_of_the_transaction(connection, queue):
     with connection.transaction():
         connection.execute("select pg_sleep(1.1)")

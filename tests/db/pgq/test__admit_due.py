@@ -49,6 +49,7 @@ def test_a_thousand_at_a_time_and_those_of_one_time_too(connection):
     assert contents(connection) == [(n, str(n)) for n in range(1, 2501)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("log")
 def test_what_was_committed_behind_its_time_comes_within_a_second(database, connection):
     with database.connect(autocommit=False) as late:

@@ -32,6 +32,7 @@ ALLOWED = {
 ALLOWED |= {f"pgq_{kind}": ALLOWED[f"sluice_{kind}"] for kind in ("writer", "reader", "admin")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", STATEMENTS)
 @pytest.mark.parametrize("member_of", ALLOWED)
 def test_each_role_may_do_what_is_its_own_and_nothing_else(

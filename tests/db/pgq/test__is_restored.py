@@ -73,6 +73,7 @@ def test_a_copy_of_the_database_in_its_server_is_another_log_and_needs_no_repair
     assert go_on(database) == incarnation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--single-transaction",)])
 def test_a_dump_is_recognised_and_is_another_log_after_the_repair(database, options):
     incarnation = fill(database)
@@ -132,6 +133,7 @@ def test_a_promoted_standby_goes_on(make):
     assert go_on(copy) == incarnation
 
 
+@pytest.mark.slow
 def test_recovery_to_a_point_in_time_goes_on_and_reuses_tick_numbers(make):
     server, recovered = make("archiving", "18"), make("recovered", "18")
     server.start()
@@ -181,6 +183,7 @@ def test_recovery_to_a_point_in_time_goes_on_and_reuses_tick_numbers(make):
         assert value(connection, "select sluice.log_incarnation(%s, true)", LOG) != timed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["16", "15"])
 def test_pg_upgrade_goes_on_and_keeps_the_incarnation(make, version):
     if version == "15" and not DEBIAN_15.exists():

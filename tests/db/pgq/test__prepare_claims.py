@@ -25,6 +25,7 @@ def test_a_log_gets_the_indexes_of_claims_once_and_its_new_segments_with_it(conn
     }
 
 
+@pytest.mark.slow
 def test_who_has_written_and_stays_open_is_not_waited_for_long(database, connection, log):
     with database.connect(autocommit=False) as writer:
         writer.execute("select pgq.insert_event('changes', 't', 'd')")

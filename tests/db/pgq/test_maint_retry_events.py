@@ -35,6 +35,7 @@ def test_nothing_is_moved_twice(connection, consumer):
     assert waiting(connection) == []
 
 
+@pytest.mark.slow
 def test_a_call_moves_some_thousands_also_of_those_of_one_time(connection, consumer):
     batch = open_batch(connection, 12_000)
     connection.execute(

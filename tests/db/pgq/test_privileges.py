@@ -412,6 +412,7 @@ def calls_with_hostile_texts(session: psycopg.Connection) -> list[str]:
     return statements
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member_of", ["pgq_reader", "pgq_writer", "pgq_admin", "sluice_admin"])
 def test_no_text_of_a_caller_is_run_as_the_owner(connection, attacker, member, member_of):
     connection.execute(f"grant {member_of} to {member}")
@@ -434,6 +435,7 @@ def test_the_condition_of_a_cursor_runs_as_the_caller(connection, attacker, memb
     ) == {member}
 
 
+@pytest.mark.slow
 def test_names_in_the_table_of_logs_are_not_run_or_emptied_as_the_owner(
     connection, attacker, member
 ):

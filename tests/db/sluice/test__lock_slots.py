@@ -67,6 +67,7 @@ def test_idle_logs_are_ticked_in_larger_pages(logs):
     assert value(logs, "select current_setting('sluice.tick_after')") == ">"
 
 
+@pytest.mark.slow
 def test_new_sessions_tick_every_log_in_time(database, logs):
     insert(logs)
     ticked = set()

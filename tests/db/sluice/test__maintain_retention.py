@@ -110,6 +110,7 @@ def test_an_archive_that_cannot_be_cleaned_is_named_and_does_not_stop_the_others
     assert len(left(expired, "a")) == 10
 
 
+@pytest.mark.slow
 def test_a_step_on_a_large_archive_costs_what_it_deletes(large, buffers):
     large.execute("select sluice.set_retention('large', clock_timestamp() - '2026-01-03 20:00+00')")
     whole = value(large, "select pg_relation_size('pgmq.a_large') / 8192")

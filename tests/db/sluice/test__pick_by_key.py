@@ -173,6 +173,7 @@ def test_a_message_that_somebody_holds_keeps_its_key(database):
         assert claim(connection) == [3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistics", ["none", "of a time when no key was long"])
 @pytest.mark.parametrize("state", ["ready", "due"])
 def test_the_backlog_of_a_full_key_costs_nothing_and_keeps_nobody(

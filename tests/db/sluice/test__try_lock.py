@@ -32,6 +32,7 @@ def test_row_is_locked_to_the_end_of_the_transaction(connection, holder, is_new)
     assert value(connection, "show lock_timeout") == "0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_savepoint", [False, True])
 def test_waiting_ends_with_the_name_of_the_holder(connection, holder, in_savepoint):
     try_lock(connection, 7)

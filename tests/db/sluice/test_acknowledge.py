@@ -370,6 +370,7 @@ def test_the_last_retry_said_again_settles_nothing_more(connection, group):
     assert len(dead(connection, "b")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["accept", "release", "retry", "reject"])
 @pytest.mark.parametrize("second", ["accept", "release", "retry", "reject"])
 @pytest.mark.parametrize("ev_ids", ["null", "array[1, 3]"], ids=["all", "some"])
@@ -443,6 +444,7 @@ def empty_the_first_segment(connection: psycopg.Connection) -> None:
     assert value(connection, "select count(*) from pgq.event_1_0 where ev_id <= 5") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ev_ids", ["null", "array[3]", "array[2, 3]"])
 @pytest.mark.parametrize("before", [[], [1], [1, 2]])
 def test_a_lease_is_lost_also_when_its_events_have_left_the_log(

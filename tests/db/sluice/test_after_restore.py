@@ -88,6 +88,7 @@ def log(old_and_new):
         insert(connection, "four")
 
 
+@pytest.mark.slow
 def test_a_restored_log_delivers_what_it_would_have_delivered_where_it_was(old_and_new, log):
     old, new = old_and_new
     dump_and_restore(old, new)
@@ -137,6 +138,7 @@ def test_a_kept_tick_at_which_no_consumer_stands_does_not_stop_the_repair(old_an
         assert consume(connection, "lake") == [["0", "1", "2"]]
 
 
+@pytest.mark.slow
 def test_a_repaired_log_goes_on_and_is_repaired_once(old_and_new, log):
     old, new = old_and_new
     dump_and_restore(old, new)
@@ -157,6 +159,7 @@ def test_a_repaired_log_goes_on_and_is_repaired_once(old_and_new, log):
         assert actions[0] == ("reclaimed",)
 
 
+@pytest.mark.slow
 def test_without_the_repair_events_would_not_come(old_and_new, log):
     old, new = old_and_new
     dump_and_restore(old, new)
@@ -265,6 +268,7 @@ def test_restored_groups_go_on_where_they_were(old_and_new, groups):
     )
 
 
+@pytest.mark.slow
 def test_what_a_restored_group_settled_is_forgotten_and_the_log_is_rotated(old_and_new, groups):
     old, new = old_and_new
     dump_and_restore(old, new)

@@ -55,6 +55,7 @@ def warnings_of(connection: psycopg.Connection, call: str) -> list[tuple[str, st
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ids", "options"),
     [

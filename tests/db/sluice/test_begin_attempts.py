@@ -65,6 +65,7 @@ def play(connection, fates, attempts_max):
     return starts, dead[0][0] if dead else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attempts_max", [1, 2, 3])
 def test_a_message_is_dead_after_as_many_attempts_as_the_model_counts(connection, attempts_max):
     connection.execute("select pgmq.create('q')")

@@ -98,6 +98,7 @@ def test_what_cannot_be_browsed_is_an_error(orders, arguments, sqlstate):
     assert caught.value.sqlstate == sqlstate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["queue", "archive"])
 @pytest.mark.parametrize("after", ["null", "50000", "250000"])
 def test_a_page_of_a_large_table_costs_a_page(large, buffers, relation, after):
@@ -107,6 +108,7 @@ def test_a_page_of_a_large_table_costs_a_page(large, buffers, relation, after):
     assert len(rows(large, query)) == (0 if (relation, after) == ("queue", "250000") else 100)
 
 
+@pytest.mark.slow
 def test_a_page_of_a_narrow_time_costs_what_it_returns(large, buffers):
     # The hour is in the middle of the archive: by msg_id alone, half of it would be read before.
     query = (

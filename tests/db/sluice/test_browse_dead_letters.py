@@ -53,6 +53,7 @@ def test_what_is_counted_and_moved_is_what_is_browsed(letters):
         assert rows(letters, moved) == browsed
 
 
+@pytest.mark.slow
 def test_a_page_of_many_dead_letters_costs_a_page(connection, buffers):
     connection.execute(
         "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, reason) "

@@ -83,6 +83,7 @@ KEYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KEYS)
 def test_a_key_of_any_type_is_a_place_to_go_on_from(connection, kind):
     connection.execute("create type mood as enum ('sad', 'happy')")

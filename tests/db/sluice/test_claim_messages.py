@@ -35,6 +35,7 @@ def test_without_limits_it_is_read(queue):
         queue.execute("select sluice.claim_messages('missing', 30, 1)")
 
 
+@pytest.mark.slow
 def test_without_limits_it_touches_three_pages_more_than_read(large, buffers):
     """One look at a small table: its index, and with it the row that is there for another queue."""
     large.execute("select pgmq.create('other'), sluice.set_queue_limits('other', 1)")
@@ -94,6 +95,7 @@ def test_what_is_delayed_is_not_in_flight_and_what_others_read_is(queue):
     assert claim(queue, 9) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statistics", "limits"),
     [
@@ -190,6 +192,7 @@ def test_a_snapshot_from_before_the_lock_is_refused(queue):
             claim(queue)
 
 
+@pytest.mark.slow
 def test_a_claim_in_a_transaction_that_stays_open_is_named(database):
     with database.connect() as connection, database.connect(autocommit=False) as open_one:
         connection.execute("select pgmq.create('q'), sluice.set_queue_limits('q', 3)")

@@ -82,6 +82,7 @@ def test_a_pause_with_jitter_is_between_half_of_it_and_all(connection, group):
     assert 50 <= min(found) < 60 < 90 < max(found) <= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["2 days", "1 month", "90 years"])
 @pytest.mark.parametrize("attempts", [31, 32, 64, 2000, 2**31 - 1])
 def test_any_number_of_attempts_has_a_pause(connection, group, base, attempts):
@@ -121,6 +122,7 @@ def test_who_acknowledges_or_looks_takes_no_lock_of_the_group(database, connecti
         assert locked(database) == 0
 
 
+@pytest.mark.slow
 def test_the_error_of_a_busy_group_says_who_and_what_to_do(database, connection, group):
     with database.connect(autocommit=False) as idle:
         claim(idle)

@@ -37,6 +37,7 @@ def test_messages_that_are_gone_meanwhile_are_left_out(orders, replay_id):
     assert go_on(orders, replay_id, 9) == (2, 3, True)
 
 
+@pytest.mark.slow
 def test_a_step_in_a_large_archive_costs_what_it_sends(large, buffers):
     large.execute("select pgmq.create('again')")
     replay_id = value(large, "select sluice.start_replay('large', 'again')")

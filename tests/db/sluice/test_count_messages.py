@@ -19,6 +19,7 @@ def test_what_a_filter_matches_is_counted(orders, arguments, wanted):
     assert value(orders, f"select sluice.count_messages({arguments})") == wanted
 
 
+@pytest.mark.slow
 def test_a_range_of_times_of_an_archive_is_counted_by_its_index(large, buffers):
     query = (
         "select sluice.count_messages('large', 'archive', "

@@ -123,6 +123,7 @@ def test_what_is_being_written_when_it_begins_comes(database, connection, events
     assert take_all(connection) == [9]
 
 
+@pytest.mark.slow
 def test_only_the_first_group_of_a_log_waits_for_its_writers_and_not_for_long(
     database, connection, events
 ):

@@ -32,6 +32,7 @@ def test_what_was_deleted_by_hand_is_forgotten(orders):
     assert rows(orders, "select * from sluice.exported_page") == []
 
 
+@pytest.mark.slow
 def test_the_archive_beyond_what_is_verified_is_not_read(orders, buffers):
     orders.execute(
         "insert into pgmq.a_orders (msg_id, vt, message) select n, now(), '{}' from generate_series(50001, 150000) as n"

@@ -134,6 +134,7 @@ def test_a_tick_that_was_seen_survives_a_crash_with_its_events(crashing):
         assert sorted(read(connection, ticks[-1][1])) == sorted(committed)
 
 
+@pytest.mark.slow
 def test_a_claimed_micro_batch_of_a_queue_survives_a_crash(crashing):
     with connect(crashing, asynchronous=True) as connection:
         connection.execute("select pgmq.create('work')")
@@ -151,6 +152,7 @@ def test_a_claimed_micro_batch_of_a_queue_survives_a_crash(crashing):
         connection.execute("select pgmq.drop_queue('work')")
 
 
+@pytest.mark.slow
 def test_a_version_that_a_sink_committed_survives_a_crash(crashing):
     with connect(crashing, asynchronous=True) as connection:
         connection.execute("select sluice.sink_commit('lake', %s)", (next(_numbers),))

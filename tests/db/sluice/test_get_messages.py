@@ -32,6 +32,7 @@ def test_an_unknown_queue_has_no_messages(connection):
         connection.execute("select * from sluice.get_messages('missing', array[1])")
 
 
+@pytest.mark.slow
 def test_finding_by_id_does_not_scan(large, buffers):
     large.execute(
         "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, reason) "

@@ -66,6 +66,7 @@ def now(session: psycopg.Connection) -> datetime:
     return found
 
 
+@pytest.mark.slow
 @each_kind
 @each_step
 def test_lease_taken_after_a_step_expires_on_time(
@@ -123,6 +124,7 @@ def test_renewal_after_a_step_lasts_as_long_as_it_says(
         acknowledge(session, held.claim_id)
 
 
+@pytest.mark.slow
 @each_kind
 @each_step
 def test_retry_after_a_step_waits_for_its_delay(
@@ -180,6 +182,7 @@ def test_keys_that_wait_are_listed_by_the_present_clock(
     assert claimed(session, 10) == [event]
 
 
+@pytest.mark.slow
 @each_kind
 @each_step
 def test_log_is_not_pinned_after_a_step(

@@ -30,6 +30,7 @@ def read(connection: psycopg.Connection, after: Snapshot, upto: Snapshot, slices
     return [txid for (query,) in queries for (txid,) in connection.execute(query.encode())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("events", [1, 7])
 def test_steps_of_about_so_many_events_read_each_of_them_once(

@@ -51,6 +51,7 @@ def test_an_unknown_log_is_named(connection: psycopg.Connection):
     assert caught.value.sqlstate == "PQ001"
 
 
+@pytest.mark.slow
 def test_many_logs_do_not_make_one_slower(connection: psycopg.Connection):
     """Ticks are asked for from the log's own tables: the parent of all has a child for each segment of each log."""
     connection.execute("select pgq.create_queue(%s)", (LOG,))

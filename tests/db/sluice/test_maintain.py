@@ -218,6 +218,7 @@ def test_a_message_for_a_dropped_partition_is_sent_and_gets_one_again(orders):
     assert messages(orders)[0] == 5
 
 
+@pytest.mark.slow
 def test_one_call_drops_ten_partitions_at_most(orders):
     orders.execute("select pgmq.create_partitioned('orders', '10', null, 30)")
     send(orders, 300)

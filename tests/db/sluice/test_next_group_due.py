@@ -102,6 +102,7 @@ def test_a_group_that_is_not_there_is_an_error(connection, group):
     assert error_of(connection, "select sluice.next_group_due('changes', 'nobody')")[0] == "SG001"
 
 
+@pytest.mark.slow
 def test_after_many_settled_claims_it_costs_no_more_than_a_look_at_a_thousand(
     connection, group, buffers
 ):

@@ -49,6 +49,7 @@ def small_queue(servers_folder):
     server.stop("immediate")
 
 
+@pytest.mark.slow
 def test_nobody_is_notified_while_the_queue_of_notifications_is_half_full(small_queue):
     with (
         psycopg.connect(small_queue.url(), autocommit=True) as connection,

@@ -19,6 +19,7 @@ def test_steps_move_what_matches_in_order_until_nothing_is_left(dead):
     assert claimed == [(6 + n, str(n)) for n in range(1, 7)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "wanted"),
     [

@@ -41,6 +41,7 @@ def sent(session: psycopg.Connection) -> list[object]:
     return rows(session, "select headers -> 'x-pgmq-schedule' ->> 'slot' from pgmq.q_orders")
 
 
+@pytest.mark.slow
 @each_step
 @pytest.mark.parametrize("catch_up", ["none", "one", "all"])
 def test_schedule_fires_on_time_after_a_step_and_each_slot_once(

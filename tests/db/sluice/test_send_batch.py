@@ -100,6 +100,7 @@ def test_a_bad_message_takes_no_key(orders):
     assert rows(orders, STORED) == [(msg_id, 1)]
 
 
+@pytest.mark.slow
 def test_ten_thousand_known_keys_are_found_by_their_index(orders):
     keys = [f"key {n}" for n in range(10_000)]
     for _ in range(8):  # plans are kept from the sixth call on, made while the table was small
