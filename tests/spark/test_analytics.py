@@ -154,6 +154,7 @@ def test_since_leaves_earlier_windows_as_they_are_and_counts_later_ones_in_full(
     assert after[-1]["measured_at"] > after[0]["measured_at"] == before[0]["measured_at"]
 
 
+@pytest.mark.slow
 def test_the_command_measures_all_queues_and_says_how_much(
     spark: SparkSession, queue: psycopg.Connection[Any], database_18: Database, tmp_path: Path
 ):

@@ -159,6 +159,7 @@ def test_what_cannot_be_kept_stops_the_stream_with_a_way_out(place: Place, log: 
     assert lake_table(place.lake / "events").num_rows == 2
 
 
+@pytest.mark.slow
 def test_only_chosen_tables_get_a_current_state(place: Place, log: psycopg.Connection):
     log.execute("create table account (id int primary key)")
     log.execute("select sluice.capture('account', %s)", (LOG,))

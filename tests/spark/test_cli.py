@@ -28,6 +28,7 @@ def run(database: Database, *arguments: object) -> Result:
     )
 
 
+@pytest.mark.slow
 def test_once_carries_what_is_there_and_says_how_much(
     spark: SparkSession, log: psycopg.Connection, database_18: Database, tmp_path: Path
 ):

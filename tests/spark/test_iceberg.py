@@ -398,6 +398,7 @@ def test_a_catalogue_that_does_not_answer_says_so_without_its_password(
     assert failure.value.__cause__ is None
 
 
+@pytest.mark.slow
 def test_a_log_streams_into_it_and_is_read_back_without_a_jar(
     spark: SparkSession,
     log: psycopg.Connection,
