@@ -94,7 +94,11 @@ BUGS = {
     "acknowledge without the fence": (
         {"stale", "effect twice"},
         (UNSETTLED, "if v_lost <> '{}' then", "if false then"),
-        (UNSETTLED, "and o.outcome <> 'renew'", "and o.outcome not in ('renew', 'lapse')"),
+        (
+            UNSETTLED,
+            "and o.outcome <> 'renew'\n              and (o.ev_ids",
+            "and o.outcome not in ('renew', 'lapse')\n              and (o.ev_ids",
+        ),
     ),
     "a lapse that ignores outcomes": (
         {"again"},
