@@ -164,6 +164,10 @@ class UnsupportedReaderError(SluiceError):
     """Rows cannot be read in this way here; in another they can."""
 
 
+# What passes by itself: to connect or to run the transaction again later may succeed.
+TRANSIENT = (ConnectionFailedError, RetryableError)
+
+
 class ServerError(SluiceError):
     """Any other error of the server; `sqlstate` and `__cause__` tell which."""
 

@@ -13,9 +13,8 @@ from pgsluice import connection
 from pgsluice.client import Message, WorkQueue
 from pgsluice.contrib.exchanges import Binding, queue_name_of
 from pgsluice.errors import (
-    ConnectionFailedError,
+    TRANSIENT,
     QueueNotFoundError,
-    RetryableError,
     SluiceError,
 )
 from pgsluice.worker.wakeups.listener import Listener
@@ -81,7 +80,7 @@ class Session:
         """Make claimed messages visible. When the server is not there, they become so in time."""
         claims = [claim for tag in delivery_tags if (claim := self.let_go(tag)) is not None]
         for queue_name, messages in _by_queue(claims).items():
-            with contextlib.suppress(ConnectionFailedError, RetryableError, QueueNotFoundError):
+            with contextlib.suppress(*TRANSIENT, QueueNotFoundError):
                 self.queue.release_claimed(queue_name, messages)
 
     def is_time_to_look(self, queue_name: str) -> bool:

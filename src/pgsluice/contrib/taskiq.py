@@ -31,11 +31,10 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice import connection
 from pgsluice.client import AsyncWorkQueue, Message
 from pgsluice.errors import (
+    TRANSIENT,
     ArgumentError,
-    ConnectionFailedError,
     MissingExtraError,
     PayloadError,
-    RetryableError,
     SluiceError,
 )
 from pgsluice.worker.pause import next_delay_s
@@ -158,7 +157,7 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
             while True:
                 try:
                     messages = await self.queue.read(self._queue_name, self._lease_s, self._qty)
-                except (ConnectionFailedError, RetryableError) as error:
+                except TRANSIENT as error:
                     delay_s = next_delay_s(delay_s)
                     _log.warning("queue %s: %s; again in %.1f s", self._queue_name, error, delay_s)
                     await asyncio.sleep(delay_s)
@@ -187,7 +186,7 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
             try:
                 (settled,) = await self.queue.delete_claimed(self._queue_name, [claim.message])
                 break
-            except (ConnectionFailedError, RetryableError):
+            except TRANSIENT:
                 delay_s = next_delay_s(delay_s)
                 if time.monotonic() + delay_s > end_s:
                     raise
@@ -207,7 +206,7 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
             self._forget(claim)
             message = claim.message
             _log.warning("queue %s: message %d: %s", self._queue_name, message.msg_id, error)
-            with contextlib.suppress(ConnectionFailedError, RetryableError):  # then it comes again
+            with contextlib.suppress(*TRANSIENT):  # then it comes again
                 await self.queue.reject(
                     self._queue_name, message.msg_id, message.read_ct, "payload", str(error)
                 )
@@ -252,7 +251,7 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         messages += [message for _, message in self._dropped]
         self._dropped.clear()
         if messages:
-            with contextlib.suppress(ConnectionFailedError, RetryableError):
+            with contextlib.suppress(*TRANSIENT):
                 await self.queue.release_claimed(self._queue_name, messages)
 
 

@@ -34,7 +34,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from pgsluice.client.calls import Call
 from pgsluice.client.calls import spark_sinks as calls
-from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError, translate
+from pgsluice.errors import TRANSIENT, SluiceError, translate
 from pgsluice.spark.access import driver_connection, run, scrub
 from pgsluice.spark.arrow_ingest import ingest
 from pgsluice.spark.micro_batch import MicroBatch
@@ -301,10 +301,10 @@ def _in_transaction(
             failed = translate(error)
             # Without the chain: Spark prints it whole into its logs.
             failure = type(failed)(scrub(failed, dsn), sqlstate=failed.sqlstate)
-        except (ConnectionFailedError, RetryableError) as error:
+        except TRANSIENT as error:
             failure = error
         is_over = time.monotonic() + pause_s > end
-        if is_over or not isinstance(failure, ConnectionFailedError | RetryableError):
+        if is_over or not isinstance(failure, TRANSIENT):
             raise failure from None
         threading.Event().wait(pause_s)
         pause_s = min(2 * pause_s, _PAUSE_MAX_S)

@@ -10,9 +10,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
-from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError
+from pgsluice.errors import TRANSIENT, SluiceError
 
-PASSING = (ConnectionFailedError, RetryableError)
 # A server that is back is found within about this; one that is not is asked by each process half as often as that.
 _RECONNECT_MAX_S = 1.0
 # For what does not pass by itself, as somebody has to do something first.
@@ -78,7 +77,7 @@ class Backoff:
             doing: What cannot be done, for the log; then the log tells the error by its class too.
         """
         self.error = error
-        passes = isinstance(error, PASSING)
+        passes = isinstance(error, TRANSIENT)
         delay_s = self.next_s(passes=passes)
         what = str(error) if doing is None else f"cannot {doing}: {described(error)}"
         self._say(
@@ -106,7 +105,7 @@ class Backoff:
         """
         try:
             yield
-        except PASSING as error:
+        except TRANSIENT as error:
             delay_s = self.failed(error)
             on_failure()
             pause(stop, delay_s)
@@ -120,7 +119,7 @@ class Backoff:
         """As `attempt`, in an event loop."""
         try:
             yield
-        except PASSING as error:
+        except TRANSIENT as error:
             await async_pause(stop, self.failed(error, doing))
         else:
             self.succeeded()

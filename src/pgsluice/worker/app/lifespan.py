@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from pgsluice.connection import Target, for_writing, resolve
-from pgsluice.errors import SluiceError
+from pgsluice.errors import TRANSIENT, SluiceError
 from pgsluice.worker.app.beginning import begin
 from pgsluice.worker.app.choosing import choose
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.engine.status import WorkerStatus
 from pgsluice.worker.engine.worker import Worker, WorkerOptions
-from pgsluice.worker.pause import PASSING, Backoff
+from pgsluice.worker.pause import Backoff
 from pgsluice.worker.upkeep.maintainer import Maintainer
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class BackgroundWorker:
                 connections=self._options.shares(self._specs.values()).total,
             )
             self._worker = self._make()
-        except PASSING as error:
+        except TRANSIENT as error:
             _log.warning("worker: %s; it begins when the server is there", error)
         self._task = asyncio.create_task(self._run(), name=f"pgsluice worker {self._app.name}")
 

@@ -18,6 +18,7 @@ from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, Steps, listeners, share_groups, upkeep
 from pgsluice.client.group_records import GroupInfo, GroupOptions, Outcome
 from pgsluice.errors import (
+    TRANSIENT,
     ClaimNotFoundError,
     GroupNotFoundError,
     GroupStateError,
@@ -32,7 +33,6 @@ from pgsluice.worker.engine.row_locks import is_locked, limited
 from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec
 from pgsluice.worker.handlers.retry import Backoff, Retry
-from pgsluice.worker.pause import PASSING
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ class GroupSource:
             return None
         try:
             lapsed = await self._group.lapsed_events(deliveries[0].fence)
-        except PASSING:
+        except TRANSIENT:
             return None  # they are claimed: so they start beside each other
         return next((each for each in deliveries if each.message_id in lapsed), None)
 

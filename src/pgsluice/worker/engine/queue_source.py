@@ -17,7 +17,7 @@ from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, retries
 from pgsluice.client.records import ClaimOutcome
 from pgsluice.client.retry_records import BegunAttempt, FailedMessage, RetryPolicy
-from pgsluice.errors import SluiceError
+from pgsluice.errors import TRANSIENT, SluiceError
 from pgsluice.worker.engine.declared_limits import declare_limits
 from pgsluice.worker.engine.delivery import Delivery, Failure, Settled, Settlement
 from pgsluice.worker.engine.lock_waits import LockWaits
@@ -26,7 +26,6 @@ from pgsluice.worker.engine.row_locks import RowLocks
 from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.retry import Retry
-from pgsluice.worker.pause import PASSING
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
@@ -123,7 +122,7 @@ class QueueSource:
         find = retries.unanswered_starts(self._queue_name, _messages(again))
         try:
             suspects: list[int] = await self._runner.run(find)
-        except PASSING:
+        except TRANSIENT:
             return  # they are claimed: so they start beside each other
         for delivery in again:
             delivery.is_suspect = delivery.message_id in suspects

@@ -8,9 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from pgsluice.errors import TRANSIENT
 from pgsluice.worker.engine.delivery import Delivery, Settled, Settlement
 from pgsluice.worker.engine.source import Source
-from pgsluice.worker.pause import PASSING, Backoff, Complaints, described
+from pgsluice.worker.pause import Backoff, Complaints, described
 
 _AT_ONCE = 1_000
 # As many are worth a call of their own; fewer wait while every turn of the event loop brings more.
@@ -98,7 +99,7 @@ class Settler:
             batch = self._waiting[:_AT_ONCE]
             try:
                 settled = await self._source.settle(batch)
-            except PASSING as error:
+            except TRANSIENT as error:
                 delay_s = self._backoff.failed(error, f"settle {len(batch)} messages")
                 if self._is_stopping:
                     self._drop_lapsed()
@@ -160,7 +161,7 @@ class Settler:
             settlement = batch.pop(0)
             try:
                 settled = await self._source.settle([settlement])
-            except PASSING:
+            except TRANSIENT:
                 return  # the next round waits
             except Exception as reason:  # noqa: BLE001 - as above
                 self._complaints.say(

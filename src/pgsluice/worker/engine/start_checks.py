@@ -16,11 +16,10 @@ from pgsluice.client.calls import upkeep
 from pgsluice.client.calls.upkeep import Connections, Server
 from pgsluice.connection import Target, connect
 from pgsluice.errors import (
+    TRANSIENT,
     ConfigurationError,
-    ConnectionFailedError,
     PrivilegeError,
     ReadOnlyError,
-    RetryableError,
     SluiceError,
 )
 from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec, QueueRoute, Route
@@ -140,7 +139,7 @@ def _checked(name: str, detail: str, check: Callable[[], None]) -> Finding:
         check()
     except ReadOnlyError as error:  # to be shown among the others
         return Finding(name, str(error), error)
-    except (ConnectionFailedError, RetryableError):
+    except TRANSIENT:
         raise
     except SluiceError as error:
         return Finding(name, str(error), error)

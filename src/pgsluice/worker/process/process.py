@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
 
-from pgsluice.errors import SluiceError
-from pgsluice.worker.pause import PASSING, Backoff
+from pgsluice.errors import TRANSIENT, SluiceError
+from pgsluice.worker.pause import Backoff
 from pgsluice.worker.process.shutdown import Level, Shutdown
 
 EXIT_DONE = 0
@@ -134,7 +134,7 @@ async def _start(begin: Callable[[], Awaitable[Result]], tell: Tell) -> Result:
     while True:
         try:
             return await begin()
-        except PASSING as error:
+        except TRANSIENT as error:
             delay_s = backoff.failed(error)
             tell({"state": "starting", "waits_for": "server"})
             await asyncio.sleep(delay_s)

@@ -13,8 +13,8 @@ from psycopg_pool import ConnectionPool
 from pgsluice.client import EventLog, MaintenanceStep, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.logs import rotate_page
-from pgsluice.errors import ArgumentError, ConnectionFailedError, SluiceError
-from pgsluice.worker.pause import DELAY_MAX_S, PASSING, Backoff
+from pgsluice.errors import TRANSIENT, ArgumentError, ConnectionFailedError, SluiceError
+from pgsluice.worker.pause import DELAY_MAX_S, Backoff
 
 Report = Callable[[MaintenanceStep], None]
 
@@ -172,7 +172,7 @@ class Maintenance:
             try:
                 if not self._events.run_extra_maint(queue_name, function_name):
                     continue
-            except PASSING:
+            except TRANSIENT:
                 raise
             except SluiceError as error:
                 failed.append(self._failed("extra", queue_name, f"{function_name}: {error}"))
