@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable
@@ -17,6 +16,7 @@ from pgsluice.errors import PrivilegeError, translate
 from pgsluice.settings import Settings
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.handlers.handler import HandlerSpec
+from pgsluice.worker.loops import call_soon
 from pgsluice.worker.upkeep.schedules import declare_schedules
 
 if TYPE_CHECKING:
@@ -87,14 +87,9 @@ async def _in_thread(step: Callable[[], Result]) -> Result:
             result = step()
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             failure = error
-            _call_soon(loop, lambda: settle(None, failure))
+            call_soon(loop, lambda: settle(None, failure))
         else:
-            _call_soon(loop, lambda: settle(result, None))
+            call_soon(loop, lambda: settle(result, None))
 
     threading.Thread(target=run, name="pgsluice start", daemon=True).start()
     return await future
-
-
-def _call_soon(loop: asyncio.AbstractEventLoop, step: Callable[[], object]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended
-        loop.call_soon_threadsafe(step)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import itertools
 import os
@@ -14,6 +13,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from pgsluice.worker.forks import end_fork
+from pgsluice.worker.loops import call_soon
 
 _numbers = itertools.count(1)
 
@@ -94,8 +94,7 @@ class Threads:
         result: tuple[Any, BaseException | None],
     ) -> None:
         """Take in what a thread came to; called by it."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(self._take, thread, waiter, result)
+        call_soon(self._loop, self._take, thread, waiter, result)
 
     def _take(
         self,

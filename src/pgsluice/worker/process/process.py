@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
 
 from pgsluice.errors import TRANSIENT, SluiceError
+from pgsluice.worker.loops import call_soon
 from pgsluice.worker.pause import Backoff
 from pgsluice.worker.process.shutdown import Level, Shutdown
 
@@ -80,7 +81,7 @@ async def serve(
     tell({"state": "starting"})
     changed = asyncio.Event()
     loop = asyncio.get_running_loop()
-    shutdown.watch(lambda: _call_soon(loop, changed.set))
+    shutdown.watch(lambda: call_soon(loop, changed.set))
     starting = asyncio.create_task(_start(begin, tell))
     await _first(starting, changed.wait())
     if not starting.done():
@@ -151,11 +152,6 @@ async def _first(task: asyncio.Task[Any], other: Coroutine[Any, Any, object]) ->
     waiting = asyncio.create_task(other)
     await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
-
-
-def _call_soon(loop: asyncio.AbstractEventLoop, step: Callable[[], object]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended
-        loop.call_soon_threadsafe(step)
 
 
 def run_process(serving: Coroutine[Any, Any, int]) -> int:

@@ -19,6 +19,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from typing import Any
 
+from pgsluice.worker.loops import call_soon
 from pgsluice.worker.pause import next_delay_s
 from pgsluice.worker.process.health import Health
 from pgsluice.worker.process.process import EXIT_DONE, EXIT_ERROR, EXIT_LEFT, EXIT_REPLACE
@@ -79,8 +80,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
 
         def notify() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(lambda: loop.create_task(self._notify()))
+            call_soon(loop, lambda: loop.create_task(self._notify()))
 
         self._shutdown.watch(notify)
         beating = asyncio.create_task(self._beat())

@@ -26,6 +26,7 @@ from pgsluice.errors import (
     SluiceError,
     translate,
 )
+from pgsluice.worker.loops import call_soon
 from pgsluice.worker.pause import Backoff
 from pgsluice.worker.wakeups.link import Link, is_lent, linked
 from pgsluice.worker.wakeups.signs import (
@@ -448,5 +449,4 @@ class Listener:
     def _in_loop(self, step: Callable[[], None]) -> None:
         # Before it was started and after it was closed there is no loop, and nobody to wake.
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(step)
+            call_soon(self._loop, step)
