@@ -133,7 +133,9 @@ def connect(target: Target, **options: Any) -> psycopg.Connection[Any]:
         ConnectionFailedError: With the server's own words, and without a password.
     """
     settings = Settings.load()
-    options = {"connect_timeout": settings.connect_timeout_s, **options}
+    options = (
+        tcp_options(target.conninfo) | {"connect_timeout": settings.connect_timeout_s} | options
+    )
     try:
         return psycopg.connect(target.conninfo, **options)
     except psycopg.OperationalError as error:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import time
+from pathlib import Path
 
 import psycopg
 import pytest
 
+import pgsluice
+from pgsluice.cli.clients import one_connection
+from pgsluice.connection import Target, connect
 from pgsluice.worker.engine import connections
 
+SOURCE = Path(pgsluice.__file__).parent
 CONNECTIONS = 6
 ANSWER_S = 2.0
 
@@ -107,11 +113,34 @@ def test_a_connection_whose_other_end_is_gone_is_given_up_after_a_minute(
 ):
     """By the operating system, so its settings of the socket are compared."""
 
+    url = psycopg.conninfo.make_conninfo(far_url, **dsn_options)
+
     async def run():
-        async with opened(psycopg.conninfo.make_conninfo(far_url, **dsn_options)) as pools:
+        async with opened(url) as pools:
             async with pools.engine.connection() as engine, pools.lend() as of_task:
                 found = [tcp_settings(engine), tcp_settings(of_task)]
             with pools.lend_sync() as of_thread:
                 return [*found, tcp_settings(of_thread)]
 
     assert asyncio.run(run()) == [expected] * 3
+    with connect(Target(url, "test")) as connection:
+        assert tcp_settings(connection) == expected
+    with one_connection(Target(url, "test")) as pool, pool.connection() as connection:
+        assert tcp_settings(connection) == expected
+
+
+def test_every_pool_gives_up_such_connections():
+    makers = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if re.search(r"ConnectionPool\(|Pool\[\w+\]\(", path.read_text())
+    }
+
+    # The demo runs for a minute.
+    assert makers - {"demo/engine.py"} == {
+        *("cli/clients.py", "contrib/taskiq.py"),
+        *("worker/engine/connections.py", "worker/handlers/sending_pools.py"),
+        "worker/upkeep/maintainer.py",
+    }
+    left_out = [path for path in makers if "tcp_options(" not in (SOURCE / path).read_text()]
+    assert left_out == ["demo/engine.py"]

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from psycopg_pool import ConnectionPool
 
 from pgsluice.client import EventLog, ShareGroup, WorkQueue
-from pgsluice.connection import connect, resolve
+from pgsluice.connection import Target, connect, resolve, tcp_options
 from pgsluice.errors import GroupNotFoundError, LogNotFoundError, QueueNotFoundError
 
 # Messages in one transaction.
 STEP = 1_000
+
+
+def one_connection(target: Target) -> ConnectionPool[Any]:
+    """A pool of one connection, open, for what runs until it is interrupted."""
+    options = tcp_options(target.conninfo)
+    return ConnectionPool(target.conninfo, min_size=1, max_size=1, kwargs=options, open=True)
 
 
 @contextmanager

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 import psycopg
-from psycopg_pool import ConnectionPool
 
-from pgsluice.cli.clients import naming_the_way_out
+from pgsluice.cli.clients import naming_the_way_out, one_connection
 from pgsluice.cli.options import dsn_option, json_lines_option, log_argument
 from pgsluice.cli.output import print_lines
 from pgsluice.cli.signals import stop_on_signals
@@ -59,7 +58,7 @@ def consume(
         raise click.UsageError("--batches goes without --follow")
     target = for_writing(resolve(dsn))
     connect(target).close()  # fails at once, and says where, when there is nobody to connect to
-    with ConnectionPool(target.conninfo, min_size=1, max_size=1, open=True) as pool:
+    with one_connection(target) as pool:
         consumer = EventConsumer(
             pool,
             queue_name,

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from importlib import resources
 
 import click
-from psycopg_pool import ConnectionPool
 
+from pgsluice.cli.clients import one_connection
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.output import show
@@ -109,7 +109,7 @@ def maintain(
 
 def _maintain_once(target: Target, as_json: bool) -> None:
     done: list[MaintenanceStep] = []
-    with ConnectionPool(target.conninfo, min_size=1, max_size=1, open=True) as pool:
+    with one_connection(target) as pool:
         # First what comes again, so that this tick covers it.
         left = Maintenance(pool, report=done.append).run_once()
         done += (

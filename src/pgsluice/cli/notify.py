@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import click
-from psycopg_pool import ConnectionPool
 
+from pgsluice.cli.clients import one_connection
 from pgsluice.cli.options import dsn_option
 from pgsluice.cli.signals import stop_on_signals
 from pgsluice.connection import connect, for_writing, resolve
@@ -37,6 +37,6 @@ def notify(poll_interval_ms: int, heartbeat_s: float, dsn: str | None) -> None:
     connect(target).close()  # fails at once, and says where, when there is nobody to connect to
     with (
         stop_on_signals() as stop,
-        ConnectionPool(target.conninfo, min_size=1, max_size=1, open=True) as pool,
+        one_connection(target) as pool,
     ):
         Notifier(pool, poll_interval_s=poll_interval_ms / 1000, heartbeat_s=heartbeat_s).run(stop)

@@ -117,7 +117,10 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
             SluiceError: There is no connection, or the queue cannot be made.
         """
         conninfo = connection.resolve(self._dsn).conninfo
-        pool = AsyncConnectionPool(conninfo, min_size=1, max_size=_POOL_SIZE, open=False)
+        options = connection.tcp_options(conninfo)
+        pool = AsyncConnectionPool(
+            conninfo, min_size=1, max_size=_POOL_SIZE, kwargs=options, open=False
+        )
         await self._stack.enter_async_context(pool)
         self._queue = AsyncWorkQueue(pool)
         if all(info.queue_name != self._queue_name for info in await self._queue.list_queues()):

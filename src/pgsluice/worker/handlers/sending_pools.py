@@ -14,7 +14,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._sync.runner import Runner
-from pgsluice.connection import Target, connect, for_writing, resolve
+from pgsluice.connection import Target, connect, for_writing, resolve, tcp_options
 from pgsluice.errors import ArgumentError
 from pgsluice.settings import Settings, variable
 
@@ -81,11 +81,12 @@ class SendingPools:
         with self._lock:
             if self._pool is None or self._pool[0] != place:
                 self._close_pool()
+                conninfo = self._reached().conninfo
                 pool = ConnectionPool(
-                    self._reached().conninfo,
+                    conninfo,
                     open=True,
                     check=ConnectionPool.check_connection,
-                    **self._options(),
+                    **self._options(conninfo),
                 )
                 self._pool = (place, pool)
             return self._pool[1]
@@ -101,7 +102,7 @@ class SendingPools:
                     target.conninfo,
                     open=False,
                     check=AsyncConnectionPool.check_connection,
-                    **self._options(),
+                    **self._options(target.conninfo),
                 )
                 self._async_pools[loop] = before = (place, pool)
                 if held is not None:
@@ -133,11 +134,12 @@ class SendingPools:
         connect(target).close()
         return target
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, conninfo: str) -> dict[str, Any]:
         return {
             "min_size": 0,
             "max_size": _CONNECTIONS_MAX,
-            "kwargs": {
+            "kwargs": tcp_options(conninfo)
+            | {
                 "autocommit": True,
                 "application_name": self._application_name,
                 "connect_timeout": Settings.load().connect_timeout_s,

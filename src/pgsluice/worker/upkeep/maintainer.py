@@ -11,6 +11,7 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client import FiredSlot, MaintenanceStep
+from pgsluice.connection import tcp_options
 from pgsluice.errors import (
     ArgumentError,
     ConnectionFailedError,
@@ -110,7 +111,8 @@ class Maintainer:
     def _work(self, stop: threading.Event) -> None:
         """Do everything side by side until `stop` is set or one of them fails."""
         pace = self._pace
-        options: dict[str, Any] = {"fallback_application_name": "pgsluice maintenance"}
+        options: dict[str, Any] = tcp_options(self._conninfo)
+        options |= {"fallback_application_name": "pgsluice maintenance"}
         if self.standing is Standing.POOLED:
             options |= {"prepare_threshold": None}  # a prepared statement is the session's
         with ConnectionPool(
