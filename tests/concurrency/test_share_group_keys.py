@@ -108,6 +108,53 @@ def test_ledgers_that_are_emptied_while_a_claim_is_acknowledged_keep_the_key(dat
     assert claimed_keys(connection)[1] == "a2"
 
 
+def test_group_info_counts_an_event_that_is_claimed_while_it_counts(database, connection):
+    make_keyed(connection, backoff_base="0")
+    send_keys(connection, "aa")
+    claim_id, _ = claimed_keys(connection)
+    acknowledge(connection, claim_id, "retry", [1], delay="0")
+    connection.execute("select sluice.maintain_groups(%s)", (LOG,))
+    assert in_hand(connection) == 2, "both wait for their key, the second one behind the first"
+    found = []
+    with database.connect(autocommit=False) as consumer, database.connect() as reader:
+        consumer.execute("lock table sluice.key_turn in access exclusive mode")
+        waiting = threading.Thread(target=lambda: found.append(in_hand(reader)))
+        waiting.start()
+        wait_for_lock(connection, reader)
+        assert claimed_keys(consumer)[1] == "a1 a2"
+        consumer.commit()
+        waiting.join(30)
+
+    assert found == [2]
+
+
+def test_blocked_keys_are_listed_while_the_ledgers_are_emptied(database, connection):
+    make_keyed(connection)
+    send_keys(connection, "aa")
+    claimed_keys(connection, 1)
+    assert claimed_keys(connection) == (None, "")
+    assert list(blocked(connection)) == ["a"]
+    found = []
+    with database.connect(autocommit=False) as maintenance, database.connect() as reader:
+        assert value(maintenance, "select action from sluice._maintain_ledgers(0)") == "emptied"
+        waiting = threading.Thread(target=lambda: found.extend(blocked(reader)))
+        waiting.start()
+        wait_for_lock(connection, reader)
+        maintenance.commit()
+        waiting.join(30)
+
+    assert found == ["a"]
+
+
+def in_hand(connection) -> int:
+    return value(
+        connection,
+        "select lag_events + leased + retrying from sluice.group_info(%s, %s)",
+        LOG,
+        GROUP,
+    )
+
+
 # Many consumers, killed
 
 
@@ -177,13 +224,7 @@ def run(
 
 def is_done(connection) -> bool:
     connection.execute("select sluice.maintain_groups(%s)", (LOG,))
-    (left,) = rows(
-        connection,
-        "select lag_events + leased + retrying from sluice.group_info(%s, %s)",
-        LOG,
-        GROUP,
-    )
-    return left == (0,)
+    return in_hand(connection) == 0
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ create or replace function sluice.list_blocked_keys(
 )
 returns setof record
 language plpgsql
-stable
 security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -15,6 +14,8 @@ declare
     v_group sluice.share_group := sluice._require_group(queue_name, group_name);
     v_shift interval := (sluice._last_claim(v_group.group_id)).clock_shift;
 begin
+    -- The ledgers must not be emptied between the snapshot of the next statement and its reading of them.
+    lock table sluice.key_turn, sluice.key_waiting in access share mode;
     return query
         select t.key, t.since, 'claimed', t.waiting + cardinality(t.returned), t.claim_id, null::bigint, null::timestamptz
         from sluice._waiting_turns(v_group.group_id) as t

@@ -10,10 +10,60 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
+    v_state record;
     v_claim sluice.claim;
     v_oldest timestamptz;
 begin
-    select c.* into v_claim from sluice.claim as c where c.group_id = i_group.group_id order by c.claim_id desc limit 1;
+    -- From here on the ledgers are not emptied: the snapshot of the next statement would see neither what was there nor its copy.
+    lock table sluice.claim, sluice.outcome, sluice.redelivery, sluice.key_turn in access share mode;
+    -- One statement, one snapshot: between two, a claim could take what is to come again, and it would be counted nowhere.
+    select n.last_claim, c.leased, r.events + m.events + t.returned as retrying, t.waiting, d.dead
+    into v_state
+    from (
+        select c as last_claim from sluice.claim as c where c.group_id = i_group.group_id order by c.claim_id desc limit 1
+    ) as n
+    cross join lateral (
+        select coalesce(sum(c.events + c.redeliveries - o.settled), 0) as leased
+        from sluice.claim as c
+        cross join lateral (
+            select coalesce(sum(o.events), 0) as settled
+            from sluice.outcome as o
+            where o.group_id = c.group_id and o.claim_id = c.claim_id
+        ) as o
+        where c.group_id = i_group.group_id and c.claim_id >= (n.last_claim).open_claim
+    ) as c
+    cross join lateral (
+        select count(*) as events
+        from sluice.redelivery as r
+        where r.group_id = i_group.group_id
+          and (r.due_at, r.redelivery_id) > ((n.last_claim).upto_due, (n.last_claim).upto_redelivery)
+          and r.ev_id is not null
+    ) as r
+    -- And those of which the next claim will read.
+    cross join lateral (
+        select coalesce(sum(o.events), 0) as events
+        from sluice.outcome as o
+        where o.group_id = i_group.group_id
+          and o.is_mail
+          and o.outcome in ('retry', 'release')
+          and not pg_visible_in_snapshot(o.outcome_txid, (n.last_claim).mail_snapshot)
+    ) as m
+    -- Claimed by nobody, and met already: they wait for their key.
+    cross join lateral (
+        select coalesce(sum(t.waiting), 0) as waiting, coalesce(sum(cardinality(t.returned)), 0) as returned
+        from sluice._waiting_turns(i_group.group_id) as t
+        where i_group.key is not null
+    ) as t
+    cross join lateral (
+        select count(*) as dead
+        from sluice.dead_event as d
+        where d.queue_name = i_queue_name and d.group_name = i_group.group_name
+    ) as d;
+    leased := v_state.leased;
+    retrying := v_state.retrying;
+    dead := v_state.dead;
+
+    v_claim := v_state.last_claim;
     lag_events := greatest(0, pgq._event_seq(i_group.queue_id) - case
         when v_claim.upto_ev_id = 9223372036854775807 then v_claim.upto_seq
         else greatest(v_claim.upto_ev_id, v_claim.after_seq)
@@ -35,31 +85,7 @@ begin
     if v_oldest is null then
         lag_events := 0;
     end if;
-
-    select coalesce(sum(c.events - c.settled), 0) into leased from sluice.list_claims(i_queue_name, i_group.group_name) as c;
-    select count(*) into retrying
-    from sluice.redelivery as r
-    where r.group_id = i_group.group_id
-      and (r.due_at, r.redelivery_id) > (v_claim.upto_due, v_claim.upto_redelivery)
-      and r.ev_id is not null;
-    -- And those of which the next claim will read.
-    retrying := retrying + (
-        select coalesce(sum(o.events), 0)
-        from sluice.outcome as o
-        where o.group_id = i_group.group_id
-          and o.is_mail
-          and o.outcome in ('retry', 'release')
-          and not pg_visible_in_snapshot(o.outcome_txid, v_claim.mail_snapshot)
-    );
-    if i_group.key is not null then
-        -- Claimed by nobody, and met already: they wait for their key.
-        select lag_events + coalesce(sum(t.waiting), 0), retrying + coalesce(sum(cardinality(t.returned)), 0)
-        into lag_events, retrying
-        from sluice._waiting_turns(i_group.group_id) as t;
-    end if;
-    select count(*) into dead
-    from sluice.dead_event as d
-    where d.queue_name = i_queue_name and d.group_name = i_group.group_name;
+    lag_events := lag_events + v_state.waiting;
 end;
 $$;
 
