@@ -51,14 +51,25 @@ def test_a_policy_is_set_listed_and_dropped(queue):
     shown = ["--json", "orders"]
     default = {
         "queue_name": "orders", "max_attempts": 5, "backoff": "exponential", "backoff_base_s": 1.0,
-        "backoff_max_s": 300.0, "backoff_jitter": True, "is_default": True,
+        "backoff_max_s": 300.0, "backoff_jitter": True, "backoff_factor": 2.0, "is_default": True,
     }  # fmt: skip
     assert json.loads(queue("retry-policy", "list", *shown)) == [default]
 
-    options = ["--max-attempts", "3", "--backoff", "linear", "--base", "2s", "--max", "1h"]
+    options = [
+        "--max-attempts",
+        "3",
+        "--backoff",
+        "linear",
+        "--base",
+        "2s",
+        "--max",
+        "1h",
+        "--factor",
+        "1.5",
+    ]
     queue("retry-policy", "set", "orders", *options, "--no-jitter")
     (policy,) = json.loads(queue("retry-policy", "list", *shown))
-    assert list(policy.values()) == ["orders", 3, "linear", 2.0, 3600.0, False, False]
+    assert list(policy.values()) == ["orders", 3, "linear", 2.0, 3600.0, False, 1.5, False]
     assert "0:00:02" in queue("retry-policy", "list")
 
     queue("retry-policy", "drop", "orders")

@@ -21,12 +21,14 @@ def test_a_message_is_begun_fails_and_is_dead_with_what_was_said(clients, queue_
 
     failed = FailedMessage(message, 0.0, error_type="KeyError", error="k\x00\ud83d", trace="t")
     assert clients.queue.fail(queue_name, [failed], worker="w", policy={"max_attempts": 3}) == [
-        FailureOutcome(1, "retry", 2)
+        FailureOutcome(1, "retry", 2, 0.0)
     ]
 
     (message,) = clients.queue.read(queue_name, 60)
     rejected = replace(failed, message=message, reject=True, reason="bad shape")
-    assert clients.queue.fail(queue_name, [rejected], worker="v") == [FailureOutcome(1, "dead", 3)]
+    assert clients.queue.fail(queue_name, [rejected], worker="v") == [
+        FailureOutcome(1, "dead", 3, None)
+    ]
     (letter,) = clients.queue.browse_dead_letters(queue_name)
     assert (letter.attempts, letter.error_type, letter.error, letter.trace, letter.worker) == (
         3, "KeyError", "k\\x00\\ud83d", "t", "v",
@@ -50,7 +52,7 @@ def test_messages_are_handed_back_and_locked(clients, queue_name):
 
 def test_a_policy_is_set_shown_and_dropped(clients, queue_name):
     shown = RetryPolicy(
-        queue_name, 3, "linear", timedelta(seconds=2), timedelta(hours=1), False, False
+        queue_name, 3, "linear", timedelta(seconds=2), timedelta(hours=1), False, 1.5, False
     )
 
     clients.queue.set_retry_policy(
@@ -60,6 +62,7 @@ def test_a_policy_is_set_shown_and_dropped(clients, queue_name):
         backoff_base=timedelta(seconds=2),
         backoff_max=timedelta(hours=1),
         backoff_jitter=False,
+        backoff_factor=1.5,
     )
 
     assert shown in clients.queue.list_retry_policies()
@@ -67,7 +70,7 @@ def test_a_policy_is_set_shown_and_dropped(clients, queue_name):
     assert clients.queue.drop_retry_policy(queue_name) is False
     clients.queue.set_retry_policy(queue_name)
     second, five_minutes = timedelta(seconds=1), timedelta(minutes=5)
-    default = RetryPolicy(queue_name, 5, "exponential", second, five_minutes, True, False)
+    default = RetryPolicy(queue_name, 5, "exponential", second, five_minutes, True, 2.0, False)
     assert default in clients.queue.list_retry_policies()
 
 
@@ -86,6 +89,7 @@ def test_what_is_out_of_range_is_refused_and_a_missing_queue_is_named(
         lambda: clients.queue.begin_attempts(queue_name, messages, max_attempts=0),
         lambda: clients.queue.set_retry_policy(queue_name, max_attempts=0),
         lambda: clients.queue.set_retry_policy(queue_name, backoff="fast"),
+        lambda: clients.queue.set_retry_policy(queue_name, backoff_factor=0.5),
         lambda: clients.queue.set_retry_policy(queue_name, backoff_base=timedelta(seconds=-1)),
         lambda: clients.queue.purge_dead_letters(queue_name),
         lambda: clients.queue.purge_dead_letters(queue_name, dead_letter_ids=[1], qty=0),

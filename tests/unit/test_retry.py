@@ -25,7 +25,7 @@ def test_the_default_doubles_from_one_second_and_gives_up_after_five():
     retry = Retry()
 
     assert [retry.delay_s(attempt) for attempt in range(1, 6)] == [1, 2, 4, 8, 16]
-    assert [retry.is_last(attempt) for attempt in range(1, 7)] == [False] * 4 + [True] * 2
+    assert [retry.next_delay_s(attempt) for attempt in range(1, 7)] == [1, 2, 4, 8, None, None]
 
 
 @given(POLICIES, st.integers(1, 2_000))
@@ -44,8 +44,13 @@ def test_the_first_delay_is_the_one_asked_for_unless_it_is_capped(retry):
 
 
 @given(POLICIES, st.integers(1, 2_000))
-def test_exactly_the_attempts_from_the_last_one_on_are_the_last(retry, attempt):
-    assert retry.is_last(attempt) is (attempt >= retry.max_attempts)
+def test_no_attempt_follows_the_last_one(retry, attempt):
+    assert (retry.next_delay_s(attempt) is None) is (attempt >= retry.max_attempts)
+    assert (retry.next_delay_s(attempt, 7.0) is None) is (attempt >= retry.max_attempts)
+
+
+def test_the_delay_that_a_handler_asks_for_comes_before_that_of_the_policy():
+    assert Retry(first_delay_s=10).next_delay_s(1, 0.0) == 0.0
 
 
 @given(POLICIES, st.integers(1, 2_000))

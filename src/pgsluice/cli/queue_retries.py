@@ -47,7 +47,14 @@ def retry_policy() -> None:
     type=click.Choice(["constant", "linear", "exponential"]),
     default="exponential",
     show_default=True,
-    help="How the pauses grow: not; by the first one each time; to twice the one before.",
+    help="How the pauses grow: not; by the first one each time; by the factor.",
+)
+@click.option(
+    "--factor",
+    type=click.FloatRange(1),
+    default=2.0,
+    show_default=True,
+    help="By how much each pause is longer than the one before, with exponential backoff.",
 )
 @click.option(
     "--base",
@@ -78,6 +85,7 @@ def set_(
     queue_name: str,
     max_attempts: int,
     backoff: Any,
+    factor: float,
     base: timedelta,
     longest: timedelta,
     jitter: bool,
@@ -92,6 +100,7 @@ def set_(
             backoff_base=base,
             backoff_max=longest,
             backoff_jitter=jitter,
+            backoff_factor=factor,
         )
 
 

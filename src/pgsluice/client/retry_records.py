@@ -17,11 +17,11 @@ class RetryPolicy:
 
     Attributes:
         max_attempts: Attempts after which a message goes to the dead letters, 1 or more.
-        backoff: How the pauses grow: `constant`; `linear`, once, twice, three times; `exponential`, once, twice, four
-            times the first.
+        backoff: How the pauses grow: `constant`; `linear`, by the first each time; `exponential`, by the factor.
         backoff_base: The pause after the first attempt.
         backoff_max: The longest pause.
         backoff_jitter: Whether each pause is between half of it and all of it, at random.
+        backoff_factor: By how much each pause is longer than the one before, with exponential backoff; 1 or more.
         is_default: The queue has no policy of its own.
     """
 
@@ -31,6 +31,7 @@ class RetryPolicy:
     backoff_base: timedelta
     backoff_max: timedelta
     backoff_jitter: bool
+    backoff_factor: float
     is_default: bool
 
 
@@ -82,8 +83,10 @@ class FailureOutcome:
         outcome: `retry`: it comes again; `dead`: it is a dead letter; `stale`: somebody has claimed it since, or it was
             handed back; `gone`: it is not in the queue any more. After a lost reply: what the first call did.
         attempt: The number of the attempt that failed, or None when it is stale or gone.
+        delay_s: For `retry`, seconds until it is visible again; None after a lost reply, and with other outcomes.
     """
 
     msg_id: int
     outcome: Literal["retry", "dead", "stale", "gone"]
     attempt: int | None
+    delay_s: float | None

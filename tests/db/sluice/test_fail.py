@@ -20,7 +20,7 @@ def fail(connection, *failures, worker="w", **policy):
     ]
     return rows(
         connection,
-        "select * from sluice.fail('orders', %s, %s, %s)",
+        "select msg_id, outcome, attempt from sluice.fail('orders', %s, %s, %s)",
         *(json.dumps(listed), worker, json.dumps(policy) if policy else None),
     )
 
@@ -149,6 +149,10 @@ def test_each_failure_has_its_outcome_in_their_order_also_said_twice(connection,
         ({"backoff": "linear"}, [2, 4, 6, 8]),
         ({"backoff": "exponential"}, [2, 4, 8, 16]),
         ({"backoff": "exponential", "backoff_max": 5}, [2, 4, 5, 5]),
+        ({"backoff": "exponential", "backoff_factor": 3}, [2, 6, 18, 54]),
+        ({"backoff": "exponential", "backoff_factor": 1}, [2, 2, 2, 2]),
+        ({"backoff": "exponential", "backoff_factor": 1e300, "backoff_max": 7}, [2, 7, 7, 7]),
+        ({"backoff_factor": 1e300, "backoff_base": 0}, [0, 0, 0, 0]),
         ({"backoff_base": "1 minute", "backoff_max": "90 s"}, [60, 90, 90, 90]),
     ],
 )
@@ -161,6 +165,19 @@ def test_the_pauses_follow_the_policy(connection, claimed, policy, pauses):
         read_ct = claim_again(connection)
 
     assert found == pauses
+
+
+def test_the_pause_is_told_in_seconds_where_it_begins(connection, claimed):
+    reject = {"msg_id": 1, "read_ct": 2, "reject": True}
+    policy = json.dumps({"backoff_base": 40, "backoff_jitter": False})
+    query = "select outcome, round(delay::numeric, 3) from sluice.fail('orders', %s, null, %s)"
+
+    (begun,) = rows(connection, query, '[{"msg_id": 1, "read_ct": 1}]', policy)
+    again = rows(connection, query, '[{"msg_id": 1, "read_ct": 1}]', policy)
+    claim_again(connection)
+    dead = rows(connection, query, json.dumps([reject]), policy)
+
+    assert (begun, again, dead) == (("retry", 40), [("retry", None)], [("dead", None)])
 
 
 def test_with_jitter_a_pause_is_between_half_of_it_and_all_of_it(connection):

@@ -5,7 +5,7 @@ import pytest
 
 from support import rows
 
-DEFAULT = (5, "exponential", "00:00:01", "00:05:00", True)
+DEFAULT = (5, "exponential", "00:00:01", "00:05:00", True, 2)
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def queue(connection):
 def listed(connection):
     return rows(
         connection,
-        "select queue_name, max_attempts, backoff, backoff_base::text, backoff_max::text, backoff_jitter, is_default "
+        "select queue_name, max_attempts, backoff, backoff_base::text, backoff_max::text, backoff_jitter, backoff_factor, is_default "
         "from sluice.list_retry_policies()",
     )
 
@@ -26,12 +26,12 @@ def listed(connection):
 def test_a_queue_has_the_default_until_it_gets_one_of_its_own(queue):
     assert listed(queue) == [("Orders", *DEFAULT, True), ("mail", *DEFAULT, True)]
 
-    queue.execute("select sluice.set_retry_policy('orders', 3, 'linear', '2 s', '1 h', false)")
-    assert listed(queue)[0] == ("Orders", 3, "linear", "00:00:02", "01:00:00", False, False)
+    queue.execute("select sluice.set_retry_policy('orders', 3, 'linear', '2 s', '1 h', false, 1.5)")
+    assert listed(queue)[0] == ("Orders", 3, "linear", "00:00:02", "01:00:00", False, 1.5, False)
 
     # All of it each time: what is not said is as by default.
     queue.execute("select sluice.set_retry_policy('orders', null, backoff => 'constant')")
-    assert listed(queue)[0] == ("Orders", 5, "constant", "00:00:01", "00:05:00", True, False)
+    assert listed(queue)[0] == ("Orders", 5, "constant", "00:00:01", "00:05:00", True, 2, False)
 
 
 def test_it_goes_with_its_queue(queue):
@@ -49,6 +49,9 @@ def test_it_goes_with_its_queue(queue):
         ("5, 'fast'", "a backoff 'fast'"),
         ("5, 'linear', '-1 s'", "a backoff_base of -00:00:01"),
         ("5, 'linear', '1 s', '101 years'", "a backoff_max of 101 years"),
+        ("backoff_factor => 0.5", "a backoff_factor of 0.5"),
+        ("backoff_factor => 'NaN'", "a backoff_factor of NaN"),
+        ("backoff_factor => 'Infinity'", "a backoff_factor of Infinity"),
     ],
 )
 def test_what_cannot_be_followed_is_refused(queue, arguments, message):

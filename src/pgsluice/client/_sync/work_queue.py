@@ -1519,6 +1519,7 @@ class WorkQueue:
         backoff_base: timedelta = timedelta(seconds=1),
         backoff_max: timedelta = timedelta(minutes=5),
         backoff_jitter: bool = True,
+        backoff_factor: float = 2.0,
     ) -> None:
         """Say how often messages of a queue are tried, and how long the pauses are; it counts from the next failure on.
 
@@ -1526,10 +1527,11 @@ class WorkQueue:
             queue_name: An existing queue.
             max_attempts: Attempts after which a message goes to the dead letters, 1 or more. With 1 every start is
                 noted; a policy that becomes 1 while workers run may still let one more attempt happen.
-            backoff: How the pauses grow: `constant`; `linear`; `exponential`, each twice the one before.
+            backoff: How the pauses grow: `constant`; `linear`; `exponential`, by the factor.
             backoff_base: The pause after the first attempt, 0 or more.
             backoff_max: The longest pause, 0 or more.
             backoff_jitter: Whether each pause is between half of it and all of it, at random.
+            backoff_factor: By how much each pause is longer than the one before, with exponential backoff; 1 or more.
 
         Raises:
             ArgumentError: It could not be followed. Nothing was changed.
@@ -1544,6 +1546,7 @@ class WorkQueue:
                 backoff_base=backoff_base,
                 backoff_max=backoff_max,
                 backoff_jitter=backoff_jitter,
+                backoff_factor=backoff_factor,
             )
         )
 
@@ -1627,7 +1630,7 @@ class WorkQueue:
             failures: What failed, and why, in any order. What PostgreSQL cannot store of their texts is written out.
             worker: Who failed; kept with the message.
             policy: Fields in place of those of the queue's policy: `max_attempts`, `backoff`, `backoff_base` and
-                `backoff_max` (seconds), `backoff_jitter`.
+                `backoff_max` (seconds), `backoff_jitter`, `backoff_factor`.
 
         Returns:
             What became of each, in their order.

@@ -34,6 +34,7 @@ def set_retry_policy(
     backoff_base: timedelta = timedelta(seconds=1),
     backoff_max: timedelta = timedelta(minutes=5),
     backoff_jitter: bool = True,
+    backoff_factor: float = 2.0,
 ) -> Call[None]:
     """Say how often messages of a queue are tried, and how long the pauses are; it counts from the next failure on.
 
@@ -41,10 +42,11 @@ def set_retry_policy(
         queue_name: An existing queue.
         max_attempts: Attempts after which a message goes to the dead letters, 1 or more. With 1 every start is
             noted; a policy that becomes 1 while workers run may still let one more attempt happen.
-        backoff: How the pauses grow: `constant`; `linear`; `exponential`, each twice the one before.
+        backoff: How the pauses grow: `constant`; `linear`; `exponential`, by the factor.
         backoff_base: The pause after the first attempt, 0 or more.
         backoff_max: The longest pause, 0 or more.
         backoff_jitter: Whether each pause is between half of it and all of it, at random.
+        backoff_factor: By how much each pause is longer than the one before, with exponential backoff; 1 or more.
 
     Raises:
         ArgumentError: It could not be followed. Nothing was changed.
@@ -58,10 +60,12 @@ def set_retry_policy(
         _pause(backoff_base, "backoff_base"),
         _pause(backoff_max, "backoff_max"),
         backoff_jitter,
+        backoff_factor,
     )
     sql: LiteralString = (
         "select sluice.set_retry_policy("
-        "%s::text, %s::integer, %s::text, %s::interval, %s::interval, %s::boolean)"
+        "%s::text, %s::integer, %s::text, %s::interval, %s::interval, %s::boolean, "
+        "%s::double precision)"
     )
     return Call(sql, parameters, nothing, queue_name)
 
@@ -159,7 +163,7 @@ def fail(
         failures: What failed, and why, in any order. What PostgreSQL cannot store of their texts is written out.
         worker: Who failed; kept with the message.
         policy: Fields in place of those of the queue's policy: `max_attempts`, `backoff`, `backoff_base` and
-            `backoff_max` (seconds), `backoff_jitter`.
+            `backoff_max` (seconds), `backoff_jitter`, `backoff_factor`.
 
     Returns:
         What became of each, in their order.

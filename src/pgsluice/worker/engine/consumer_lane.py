@@ -273,7 +273,6 @@ class ConsumerLane:
 
     def _end(self, spec: HandlerSpec, delivery: Delivery, ending: Ending) -> None:
         """Note what became of an event; raise what lets the consumer do it."""
-        retry = spec.retry or Retry()
         failure = ending.failure or Failure(type(ending.answer).__name__, "")
         match ending.answer:
             case Done():
@@ -281,13 +280,14 @@ class ConsumerLane:
             case Release(delay_s=delay_s):
                 self._note(spec, delivery, "released")
                 raise RetryEventError(delay_s)
-            case RetryAfter(delay_s=delay_s) if not retry.is_last(delivery.attempt):
-                delay_s = retry.delay_s(delivery.attempt) if delay_s is None else delay_s
-                self._note(spec, delivery, "retry", failure, delay_s)
-                raise RetryEventError(delay_s)
-            case RetryAfter() | Reject():
-                self._note(spec, delivery, "dead", failure)
-                raise EventFailedError(f"{failure.error_type}: {failure.message}")
+            case RetryAfter(delay_s=asked_s):
+                next_s = (spec.retry or Retry()).next_delay_s(delivery.attempt, asked_s)
+                if next_s is not None:
+                    self._note(spec, delivery, "retry", failure, next_s)
+                    raise RetryEventError(next_s)
+        if isinstance(ending.answer, RetryAfter | Reject):
+            self._note(spec, delivery, "dead", failure)
+            raise EventFailedError(f"{failure.error_type}: {failure.message}")
 
     def _note(
         self,

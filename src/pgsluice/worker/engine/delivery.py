@@ -95,7 +95,7 @@ class Settled:
         delivery: Which.
         result: `done`; `retry`, it comes again; `released`; `dead`; `lost`, the claim was over: nothing was changed;
             `locked`, another transaction holds its row lock: it is still to be settled.
-        next_retry_s: For `retry`, seconds until the next attempt, at most; None: the source does not know.
+        next_retry_s: For `retry`, seconds until the next attempt; None: the source does not know.
     """
 
     delivery: Delivery

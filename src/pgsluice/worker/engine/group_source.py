@@ -404,12 +404,11 @@ class GroupSource:
             case Reject():
                 return _Said(delivery.fence, "reject", error=error, reason=answer.reason)
             case RetryAfter():
-                retry = self.spec_of(delivery).retry
-                if retry is not None and retry.is_last(delivery.attempt):
-                    return _Said(delivery.fence, "reject", error=error, reason=_TOO_MANY)
-                delay_s = answer.delay_s
-                if delay_s is None and retry is not None:
-                    delay_s = retry.delay_s(delivery.attempt)
+                retry, delay_s = self.spec_of(delivery).retry, answer.delay_s
+                if retry is not None:
+                    delay_s = retry.next_delay_s(delivery.attempt, delay_s)
+                    if delay_s is None:
+                        return _Said(delivery.fence, "reject", error=error, reason=_TOO_MANY)
                 return _Said(delivery.fence, "retry", delay_s, error or answer.reason)
             case _:
                 raise AssertionError(f"{answer!r} is no answer")

@@ -6,8 +6,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from psycopg_pool import AsyncConnectionPool
@@ -16,8 +14,8 @@ from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, retries
 from pgsluice.client.records import ClaimOutcome
-from pgsluice.client.retry_records import BegunAttempt, FailedMessage, RetryPolicy
-from pgsluice.errors import TRANSIENT, SluiceError
+from pgsluice.client.retry_records import BegunAttempt, FailedMessage, FailureOutcome
+from pgsluice.errors import TRANSIENT
 from pgsluice.worker.engine.declared_limits import declare_limits
 from pgsluice.worker.engine.delivery import Delivery, Failure, Settled, Settlement
 from pgsluice.worker.engine.lock_waits import LockWaits
@@ -25,14 +23,10 @@ from pgsluice.worker.engine.polling import Polling
 from pgsluice.worker.engine.row_locks import RowLocks
 from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
-from pgsluice.worker.handlers.retry import Retry
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
 _GROUP_HEADER = "x-pgmq-group"
-_DEFAULT_FACTOR = 2.0  # of sluice.fail
-# The queue's own policy is read again after this long, and only when a message failed, for log lines alone.
-_POLICY_S = 60.0
 
 
 class QueueSource:
@@ -71,8 +65,6 @@ class QueueSource:
         # Settled in a call whose reply never came, and when their lease ends: until then nobody else can have claimed
         # them or taken them out of the queue, unless that call was done.
         self._unsure: dict[tuple[int, int], float] = {}
-        self._queue_policy: RetryPolicy | None = None
-        self._policy_until_s = 0.0
         self._polling = Polling(
             (listener or AsyncListener("")).subscribe(self._queue_name),
             lambda after: self._runner.run(listeners.next_due(self._queue_name, after)),
@@ -91,17 +83,12 @@ class QueueSource:
             await self._bind(self._topic)
         await self._polling.ask()
         if self._retry is None:
-            await self._read_policy()
-            policy = self._queue_policy
-            self._notes_first = policy is not None and policy.max_attempts == 1
+            policies = await self._runner.run(retries.list_retry_policies())
+            self._notes_first = any(
+                policy.max_attempts == 1 and self._is_mine(policy.queue_name) for policy in policies
+            )
         if await declare_limits(self._runner, self._queue_name, self._declared_by, self._limits):
             self._polling.limit()
-
-    async def _read_policy(self) -> None:
-        """Read the queue's own retry policy."""
-        policies = await self._runner.run(retries.list_retry_policies())
-        self._queue_policy = next((p for p in policies if self._is_mine(p.queue_name)), None)
-        self._policy_until_s = time.monotonic() + _POLICY_S
 
     async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
         """As in `Source`."""
@@ -198,23 +185,13 @@ class QueueSource:
             doubt()  # it may have been done all the same
             raise
         now_s = time.monotonic()
-        if self._retry is None and now_s > self._policy_until_s and "retry" in results.values():
-            with suppress(SluiceError):  # only for the log
-                await self._read_policy()
         settled = {_claim(delivery) for delivery in results}
         self._unsure = {
             claim: end_s
             for claim, end_s in self._unsure.items()
             if end_s > now_s and claim not in settled
         }
-        return [
-            Settled(
-                one.delivery,
-                result := results.get(one.delivery, "locked"),
-                self._next_retry_s(one, result),
-            )
-            for one in settlements
-        ]
+        return [results.get(one.delivery) or Settled(one.delivery, "locked") for one in settlements]
 
     def settling(self, settlement: Settlement) -> Call[Settled]:
         """As in `Source`."""
@@ -223,7 +200,7 @@ class QueueSource:
         return Call(
             call.sql,
             call.parameters,
-            lambda rows: Settled(delivery, call.read_rows(rows)[delivery]),
+            lambda rows: call.read_rows(rows)[delivery],
             call.queue_name,
         )
 
@@ -257,63 +234,33 @@ class QueueSource:
         if done:
             keep = claims.archive if self._is_kept else claims.delete
             call = keep(self._queue_name, _messages(done))
-            calls.append(_mapped(call, done, self._word_of_done))
+            calls.append(_mapped(call, done, self._when_done))
         if failed:
             fail = retries.fail(self._queue_name, failures, self._worker_id, self._policy())
             calls.append(
                 _mapped(
                     fail,
                     list(failed),
-                    lambda delivery, outcome: self._word_of_failure(
-                        delivery, outcome, failed[delivery]
-                    ),
+                    lambda each, said: self._when_failed(each, said, failed[each]),
                 )
             )
         for delay_s, deliveries in released.items():
             hand_back = retries.hand_back(self._queue_name, _messages(deliveries), delay_s)
-            calls.append(_mapped(hand_back, deliveries, self._word_of_release))
+            calls.append(_mapped(hand_back, deliveries, self._when_released))
         return calls
 
     def _failure(self, settlement: Settlement) -> FailedMessage:
-        answer, retry = settlement.answer, self._retry
+        answer = settlement.answer
         failure = settlement.failure or Failure("", "")
-        delay_s = answer.delay_s if isinstance(answer, RetryAfter) else None
-        is_own_growth = (
-            retry is not None
-            and retry.backoff == "exponential"
-            and retry.factor != _DEFAULT_FACTOR
-            and isinstance(answer, RetryAfter)
-        )
-        if delay_s is None and retry is not None and is_own_growth:
-            delay_s = retry.delay_s(settlement.delivery.attempt)
         return FailedMessage(
             message=settlement.delivery.raw,
-            delay_s=delay_s,
+            delay_s=answer.delay_s if isinstance(answer, RetryAfter) else None,
             reject=isinstance(answer, Reject),
             reason=answer.reason if isinstance(answer, RetryAfter | Reject) else None,
             error_type=failure.error_type or None,
             error=failure.message or None,
             trace=failure.trace,
         )
-
-    def _next_retry_s(self, settlement: Settlement, result: str) -> float | None:
-        """Return for how long a message that failed is delayed at most."""
-        answer, policy = settlement.answer, self._queue_policy
-        if result != "retry":
-            return None
-        if isinstance(answer, RetryAfter) and answer.delay_s is not None:
-            return answer.delay_s
-        attempt = settlement.delivery.attempt
-        if self._retry is not None:
-            return replace(self._retry, jitter=False).delay_s(attempt)
-        if policy is None:
-            return None
-        longest = Retry(
-            first_delay_s=policy.backoff_base.total_seconds(),
-            max_delay_s=policy.backoff_max.total_seconds(),
-            backoff=policy.backoff,
-        )
-        return longest.delay_s(attempt)
 
     def _policy(self) -> dict[str, Any] | None:
         """The handler's retry policy in place of the queue's."""
@@ -326,29 +273,29 @@ class QueueSource:
             "backoff_base": retry.first_delay_s,
             "backoff_max": retry.max_delay_s,
             "backoff_jitter": retry.jitter,
+            "backoff_factor": retry.factor,
         }
 
-    def _word_of_done(self, delivery: Delivery, outcome: str) -> str:
-        if outcome == "gone" and self._is_unsure(delivery):
-            return "done"
-        return "done" if outcome == "done" else "lost"
+    def _when_done(self, delivery: Delivery, said: ClaimOutcome) -> Settled:
+        is_gone = said.outcome == "gone" and self._is_unsure(delivery)
+        return Settled(delivery, "done" if said.outcome == "done" or is_gone else "lost")
 
-    def _word_of_failure(self, delivery: Delivery, outcome: str, asked: str) -> str:
-        if outcome in ("retry", "dead"):
-            return outcome
-        return self._word_of_loss(delivery, outcome, asked)
+    def _when_failed(self, delivery: Delivery, said: FailureOutcome, asked: str) -> Settled:
+        if said.outcome in ("retry", "dead"):
+            return Settled(delivery, said.outcome, said.delay_s)
+        return self._when_over(delivery, said.outcome, asked)
 
-    def _word_of_release(self, delivery: Delivery, outcome: str) -> str:
-        if outcome == "done":
-            return "released"
-        return self._word_of_loss(delivery, outcome, "released")
+    def _when_released(self, delivery: Delivery, said: ClaimOutcome) -> Settled:
+        if said.outcome == "done":
+            return Settled(delivery, "released")
+        return self._when_over(delivery, said.outcome, "released")
 
-    def _word_of_loss(self, delivery: Delivery, outcome: str, asked: str) -> str:
+    def _when_over(self, delivery: Delivery, outcome: str, asked: str) -> Settled:
         # The attempt ended while its transaction was committed: it is gone because of that.
         if outcome == "gone" and delivery.is_in_doubt:
-            return "done"
+            return Settled(delivery, "done")
         # Since it was settled in the call whose reply never came it may have been claimed again, and even done.
-        return asked if self._is_unsure(delivery) else "lost"
+        return Settled(delivery, asked if self._is_unsure(delivery) else "lost")
 
     def _is_unsure(self, delivery: Delivery) -> bool:
         return self._unsure.get(_claim(delivery), 0.0) > time.monotonic()
@@ -385,7 +332,7 @@ class QueueSource:
         )
 
 
-_Results = dict[Delivery, str]
+_Results = dict[Delivery, Settled]
 _Begun = dict[Delivery, BegunAttempt]
 _Each = TypeVar("_Each")
 
@@ -403,16 +350,15 @@ def _by_delivery(
 
 
 def _mapped(
-    call: Call[list[Any]], deliveries: list[Delivery], word: Callable[[Delivery, str], str]
+    call: Call[list[_Each]],
+    deliveries: list[Delivery],
+    settled: Callable[[Delivery, _Each], Settled],
 ) -> Call[_Results]:
-    """A call whose outcomes, one for each delivery in their order, are told in the words of `Settled`."""
+    """A call whose outcomes, one for each delivery in their order, are told as `Settled`."""
 
     def results(rows: Sequence[tuple[Any, ...]]) -> _Results:
-        outcomes = call.read_rows(rows)
-        return {
-            delivery: word(delivery, one.outcome)
-            for delivery, one in zip(deliveries, outcomes, strict=True)
-        }
+        outcomes = zip(deliveries, call.read_rows(rows), strict=True)
+        return {delivery: settled(delivery, said) for delivery, said in outcomes}
 
     return Call(call.sql, call.parameters, results, call.queue_name)
 

@@ -48,9 +48,21 @@ class Retry:
         if self.backoff not in get_args(Backoff):
             raise ArgumentError(f"backoff is {self.backoff!r}; use {', '.join(get_args(Backoff))}")
 
-    def is_last(self, attempt: int) -> bool:
-        """Whether no attempt follows this one (the first is 1)."""
-        return attempt >= self.max_attempts
+    def next_delay_s(self, attempt: int, asked_s: float | None = None) -> float | None:
+        """Decide whether another attempt follows one that failed, and when.
+
+        Work queues have this decided by `sluice.fail`, with the same fields.
+
+        Args:
+            attempt: Its number; the first is 1.
+            asked_s: The delay that the handler asked for, seconds; None: as this policy says.
+
+        Returns:
+            Seconds until the next attempt; None: there is none, the message is dead-lettered.
+        """
+        if attempt >= self.max_attempts:
+            return None
+        return self.delay_s(attempt) if asked_s is None else asked_s
 
     def delay_s(self, attempt: int) -> float:
         """Seconds to wait after this attempt (the first is 1) failed."""

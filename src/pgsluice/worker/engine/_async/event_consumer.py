@@ -332,8 +332,8 @@ class AsyncEventConsumer:
             ):
                 await connection.rollback()
             attempt = attempt_of(event)
-            if not self._retry.is_last(attempt):
-                delay_s = self._retry.delay_s(attempt)
+            delay_s = self._retry.next_delay_s(attempt)
+            if delay_s is not None:
                 self._report(event, error, "retry", delay_s)
                 tally.again(event, delay_s)
                 return

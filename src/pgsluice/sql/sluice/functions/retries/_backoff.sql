@@ -1,5 +1,5 @@
 create or replace function sluice._backoff(
-    i_backoff text, i_base interval, i_cap interval, i_jitter boolean, i_attempts integer
+    i_backoff text, i_base interval, i_factor double precision, i_cap interval, i_jitter boolean, i_attempts integer
 )
 returns interval
 language plpgsql
@@ -9,7 +9,8 @@ declare
     v_times double precision := case i_backoff
         when 'constant' then 1
         when 'linear' then i_attempts
-        when 'exponential' then power(2, least(i_attempts - 1, 100))
+        -- Up to e^600, which can be multiplied by the seconds of an interval; no bound where the factor is 1.
+        when 'exponential' then power(i_factor, least((i_attempts - 1)::double precision, 600 / nullif(ln(i_factor), 0)))
     end;
     v_pause interval := i_cap;
 begin
@@ -22,10 +23,10 @@ begin
 end;
 $$;
 
-comment on function sluice._backoff(text, interval, interval, boolean, integer) is
+comment on function sluice._backoff(text, interval, double precision, interval, boolean, integer) is
     'The pause after so many attempts, 1 or more.';
-revoke execute on function sluice._backoff(text, interval, interval, boolean, integer) from public;
-grant execute on function sluice._backoff(text, interval, interval, boolean, integer) to pgq_admin, sluice_admin, sluice_reader;
+revoke execute on function sluice._backoff(text, interval, double precision, interval, boolean, integer) from public;
+grant execute on function sluice._backoff(text, interval, double precision, interval, boolean, integer) to pgq_admin, sluice_admin, sluice_reader;
 
 create or replace function sluice._backoff(i_group sluice.share_group, i_attempts integer)
 returns interval
@@ -33,7 +34,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
     select sluice._backoff(
-        i_group.backoff, i_group.backoff_base, i_group.backoff_cap, i_group.backoff_jitter, i_attempts
+        i_group.backoff, i_group.backoff_base, 2::double precision, i_group.backoff_cap, i_group.backoff_jitter, i_attempts
     );
 $$;
 

@@ -8,7 +8,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_fields constant text[] := array['max_attempts', 'backoff', 'backoff_base', 'backoff_max', 'backoff_jitter'];
+    v_fields constant text[] := array['max_attempts', 'backoff', 'backoff_base', 'backoff_max', 'backoff_jitter', 'backoff_factor'];
     v_policy sluice.retry_policy;
     v_unknown text;
 begin

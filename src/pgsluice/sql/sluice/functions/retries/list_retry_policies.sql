@@ -1,13 +1,14 @@
 create or replace function sluice.list_retry_policies()
 returns table (
     queue_name text, max_attempts integer, backoff text, backoff_base interval, backoff_max interval, backoff_jitter boolean,
-    is_default boolean
+    backoff_factor double precision, is_default boolean
 )
 language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select m.queue_name, p.max_attempts, p.backoff, p.backoff_base, p.backoff_max, p.backoff_jitter, p.queue_name is null
+    select m.queue_name, p.max_attempts, p.backoff, p.backoff_base, p.backoff_max, p.backoff_jitter, p.backoff_factor,
+        p.queue_name is null
     from pgmq.meta as m
     cross join lateral sluice._retry_settings(m.queue_name::text, null::jsonb) as p
     order by m.queue_name;

@@ -9,7 +9,7 @@
  * sluice.dead_letter.
  */
 create or replace function sluice.fail(queue_name text, failures jsonb, worker text default null, policy jsonb default null)
-returns table (msg_id bigint, outcome text, attempt integer)
+returns table (msg_id bigint, outcome text, attempt integer, delay double precision)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -79,8 +79,8 @@ begin
                     v_message.visible_at := v_now + coalesce(
                         make_interval(secs => v_failure.delay),
                         sluice._backoff(
-                            v_policy.backoff, v_policy.backoff_base, v_policy.backoff_max, v_policy.backoff_jitter,
-                            v_message.attempts
+                            v_policy.backoff, v_policy.backoff_base, v_policy.backoff_factor, v_policy.backoff_max,
+                            v_policy.backoff_jitter, v_message.attempts
                         )
                     );
                 end if;
@@ -89,11 +89,13 @@ begin
         v_tried[v_failure.position] := v_message;
     end loop;
     perform sluice._settle_tried(queue_name, v_tried);
-    return query select t.msg_id, t.outcome, t.attempts from unnest(v_tried) as t;
+    return query
+        select t.msg_id, t.outcome, t.attempts, extract(epoch from t.visible_at - v_now)::double precision
+        from unnest(v_tried) as t;
 end;
 $$;
 
 comment on function sluice.fail(text, jsonb, text, jsonb) is
-    'Settle claimed messages whose handlers failed; says of each, in their order: retry (visible again after the backoff or its delay) or dead (rejected, or its last attempt: a dead letter), with the number of the attempt; stale (claimed again or handed back since) or gone.';
+    'Settle claimed messages whose handlers failed; says of each, in their order: retry (visible again after the backoff or its delay, given in seconds) or dead (rejected, or its last attempt: a dead letter), with the number of the attempt; stale (claimed again or handed back since) or gone.';
 revoke execute on function sluice.fail(text, jsonb, text, jsonb) from public;
 grant execute on function sluice.fail(text, jsonb, text, jsonb) to sluice_admin, sluice_reader;
