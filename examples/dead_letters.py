@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 
 from pgsluice import WorkQueue, connect, resolve
-from pgsluice.worker import App, Retry, SyncContext
+from pgsluice.worker import App, RetryPolicy, SyncContext
 
 app = App(name="dead letters")
 
@@ -30,7 +30,7 @@ class PaperJamError(Exception):
     """The printer is stuck."""
 
 
-@app.handler("labels", retry=Retry(max_attempts=2, first_delay_s=0), give_up_on=[ValueError])
+@app.handler("labels", retry=RetryPolicy(max_attempts=2, first_delay_s=0), give_up_on=[ValueError])
 def print_label(label: int, context: SyncContext) -> None:
     """Print a label. Two attempts for a paper jam; none for a label that is no label."""
     if not Path("mended").exists():

@@ -19,7 +19,7 @@ import sys
 from dataclasses import dataclass
 
 from pgsluice import WorkQueue, connect, resolve
-from pgsluice.worker import App, Reject, Retry, SyncContext
+from pgsluice.worker import App, Reject, RetryPolicy, SyncContext
 
 TABLES = """
     create table customer_order (
@@ -47,7 +47,7 @@ app = App(name="order service")
 
 
 @app.handler(
-    "receipts", retry=Retry(max_attempts=5, backoff="exponential", jitter=True), timeout_s=30
+    "receipts", retry=RetryPolicy(max_attempts=5, backoff="exponential", jitter=True), timeout_s=30
 )
 def write_receipt(order: Order, context: SyncContext) -> None:
     """Write a receipt. It and the acknowledgement are one transaction: both or neither, whatever dies in between."""

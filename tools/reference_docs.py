@@ -31,16 +31,16 @@ ABOUT = {
 }
 PYTHON = (
     *("WorkQueue", "TableQueue", "EventLog", "ShareGroup", "EventConsumer"),
-    *("EventBatch", "RetryIn", "RetryEventError", "ConsumedBatch", "Listener", "AsyncListener"),
+    *("EventBatch", "ConsumedBatch", "Listener", "AsyncListener"),
     *(
         "App",
         "Handler",
         "Context",
         "SyncContext",
-        "Retry",
+        "RetryPolicy",
         "Batch",
         "Done",
-        "RetryAfter",
+        "Retry",
         "Release",
     ),
     *("Reject", "Worker", "WorkerOptions", "Inbox"),
@@ -50,7 +50,7 @@ PYTHON = (
     *("Schedules", "ScheduleOptions", "Schedule", "FiredSlot", "Scheduler", "ScheduleSpec"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
 )
-TESTING = ("run_handler", "run_batch", "drain", "create_queues", "Result")
+TESTING = ("run_handler", "run_batch", "drain", "create_queues")
 FUNCTIONS = """
 select p.proname, pg_get_function_identity_arguments(p.oid), pg_get_function_result(p.oid),
     obj_description(p.oid, 'pg_proc'),

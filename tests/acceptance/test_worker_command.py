@@ -28,7 +28,7 @@ PGSLUICE = [sys.executable, "-m", "pgsluice", "worker"]
 SHOP = """
 import asyncio, os, time
 from pathlib import Path
-from pgsluice import App, Retry
+from pgsluice import App, RetryPolicy
 
 app = App()
 folder = Path(os.environ["SHOP"])
@@ -51,7 +51,7 @@ def slow_sync(payload: dict, context) -> None:
         time.sleep(0.01)
     note(f"end {payload['n']}")
 
-@app.handler("quick", retry=Retry(max_attempts=1), lease_s=5)
+@app.handler("quick", retry=RetryPolicy(max_attempts=1), lease_s=5)
 async def quick(payload: dict) -> None:
     note(f"quick {payload['n']} {os.getpid()} {time.time()}")
     await asyncio.sleep(payload.get("takes_s", 0))

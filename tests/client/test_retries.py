@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pgsluice import BegunAttempt, ClaimOutcome, FailedMessage, FailureOutcome, RetryPolicy
+from pgsluice import BegunAttempt, ClaimOutcome, FailedMessage, QueueRetryPolicy, Reject, Retry
 from pgsluice.errors import ArgumentError, QueueNotFoundError
 from support import rows
 
@@ -19,16 +19,16 @@ def test_a_message_is_begun_fails_and_is_dead_with_what_was_said(clients, queue_
     begun = clients.queue.begin_attempts(queue_name, [message], worker="w", max_attempts=3)
     assert begun == [BegunAttempt(1, 2, "begun")]
 
-    failed = FailedMessage(message, 0.0, error_type="KeyError", error="k\x00\ud83d", trace="t")
+    failed = FailedMessage(
+        message, Retry(0.0), error_type="KeyError", error="k\x00\ud83d", trace="t"
+    )
     assert clients.queue.fail(queue_name, [failed], worker="w", policy={"max_attempts": 3}) == [
-        FailureOutcome(1, "retry", 2, 0.0)
+        ClaimOutcome(1, "retry", 2, 0.0)
     ]
 
     (message,) = clients.queue.read(queue_name, 60)
-    rejected = replace(failed, message=message, reject=True, reason="bad shape")
-    assert clients.queue.fail(queue_name, [rejected], worker="v") == [
-        FailureOutcome(1, "dead", 3, None)
-    ]
+    rejected = replace(failed, message=message, outcome=Reject("bad shape"))
+    assert clients.queue.fail(queue_name, [rejected], worker="v") == [ClaimOutcome(1, "dead", 3)]
     (letter,) = clients.queue.browse_dead_letters(queue_name)
     assert (letter.attempts, letter.error_type, letter.error, letter.trace, letter.worker) == (
         3, "KeyError", "k\\x00\\ud83d", "t", "v",
@@ -51,7 +51,7 @@ def test_messages_are_handed_back_and_locked(clients, queue_name):
 
 
 def test_a_policy_is_set_shown_and_dropped(clients, queue_name):
-    shown = RetryPolicy(
+    shown = QueueRetryPolicy(
         queue_name, 3, "linear", timedelta(seconds=2), timedelta(hours=1), False, 1.5, False
     )
 
@@ -70,7 +70,7 @@ def test_a_policy_is_set_shown_and_dropped(clients, queue_name):
     assert clients.queue.drop_retry_policy(queue_name) is False
     clients.queue.set_retry_policy(queue_name)
     second, five_minutes = timedelta(seconds=1), timedelta(minutes=5)
-    default = RetryPolicy(queue_name, 5, "exponential", second, five_minutes, True, 2.0, False)
+    default = QueueRetryPolicy(queue_name, 5, "exponential", second, five_minutes, True, 2.0, False)
     assert default in clients.queue.list_retry_policies()
 
 
@@ -83,7 +83,7 @@ def test_what_is_out_of_range_is_refused_and_a_missing_queue_is_named(
 
     for call in (
         lambda: clients.queue.hand_back(queue_name, messages, delay_s=-1),
-        lambda: clients.queue.fail(queue_name, [FailedMessage(messages[0], delay_s=-1.0)]),
+        lambda: clients.queue.fail(queue_name, [FailedMessage(messages[0], Retry(-1.0))]),
         lambda: clients.queue.fail(queue_name, [], policy={"max_attempts": 0}),
         lambda: clients.queue.fail(queue_name, [], policy={"tries": 5}),
         lambda: clients.queue.begin_attempts(queue_name, messages, max_attempts=0),

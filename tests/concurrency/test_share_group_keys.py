@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support import replace_in, rows, value, wait_for_lock
+from support import replace_in, value, wait_for_lock
 from support.key_history import judge, read
 from support.share_groups import GROUP, LOG, acknowledge, let_pass
 from support.share_keys import blocked, claimed_keys, make_keyed, send_keys

@@ -10,7 +10,7 @@ import signal
 import time
 from typing import Any, TypedDict
 
-from pgsluice.worker import App, Context, Retry, RetryAfter, SyncContext
+from pgsluice.worker import App, Context, Retry, RetryPolicy, SyncContext
 
 LEASE_S = 2.0
 ATTEMPTS = 3
@@ -62,7 +62,7 @@ def suffer(work: Work) -> None:
             while True:
                 hoard.append(bytearray(64 << 20))
         case "again":
-            raise RetryAfter(0)
+            raise Retry(0)
         case "grip":
             hold_interpreter()
         case "wait":
@@ -91,7 +91,10 @@ def is_gripped() -> bool:
 
 
 @app.handler(
-    "threads", retry=Retry(max_attempts=ATTEMPTS, first_delay_s=0), lease_s=LEASE_S, concurrency=4
+    "threads",
+    retry=RetryPolicy(max_attempts=ATTEMPTS, first_delay_s=0),
+    lease_s=LEASE_S,
+    concurrency=4,
 )
 def in_a_thread(work: Work, context: SyncContext) -> None:
     """Work, and write the effect in the transaction that acknowledges."""
@@ -106,7 +109,10 @@ def in_a_thread(work: Work, context: SyncContext) -> None:
 
 
 @app.handler(
-    "loop", retry=Retry(max_attempts=ATTEMPTS, first_delay_s=0), lease_s=LEASE_S, concurrency=4
+    "loop",
+    retry=RetryPolicy(max_attempts=ATTEMPTS, first_delay_s=0),
+    lease_s=LEASE_S,
+    concurrency=4,
 )
 async def in_the_loop(work: Work, context: Context) -> None:
     """As `in_a_thread`, without one."""
@@ -123,7 +129,7 @@ async def in_the_loop(work: Work, context: Context) -> None:
 
 @app.handler(
     "processes",
-    retry=Retry(max_attempts=ATTEMPTS, first_delay_s=0),
+    retry=RetryPolicy(max_attempts=ATTEMPTS, first_delay_s=0),
     lease_s=LEASE_S,
     timeout_s=TIMEOUT_S,
     execution="process",
@@ -139,7 +145,7 @@ def in_a_process(work: Work, context: SyncContext) -> None:
 
 @app.handler(
     "hungry",
-    retry=Retry(max_attempts=ATTEMPTS, first_delay_s=0),
+    retry=RetryPolicy(max_attempts=ATTEMPTS, first_delay_s=0),
     execution="process",
     concurrency=2,
 )
@@ -160,7 +166,10 @@ def without_a_transaction(work: Work, context: SyncContext) -> None:
 
 
 @app.handler(
-    "held", mode="transaction", retry=Retry(max_attempts=ATTEMPTS, first_delay_s=0), lease_s=LEASE_S
+    "held",
+    mode="transaction",
+    retry=RetryPolicy(max_attempts=ATTEMPTS, first_delay_s=0),
+    lease_s=LEASE_S,
 )
 def in_its_transaction(work: Work, context: SyncContext) -> None:
     """The row of the message is locked from before the start, and goes with the commit."""

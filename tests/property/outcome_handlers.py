@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from pgsluice.worker import App, Batch, Context, Retry, SyncContext
+from pgsluice.worker import App, Batch, Context, RetryPolicy, SyncContext
 from property.outcome_steps import (
     ENDS,
     KINDS,
@@ -424,7 +424,7 @@ def _options(name: str) -> dict[str, Any]:
         "name": name,
         "timeout_s": TIMEOUT_S,
         "lease_s": LEASE_S,
-        "retry": Retry(max_attempts=MAX_ATTEMPTS, first_delay_s=0.05, max_delay_s=0.2),
+        "retry": RetryPolicy(max_attempts=MAX_ATTEMPTS, first_delay_s=0.05, max_delay_s=0.2),
         "give_up_on": (GiveUpError,),
         "mode": "transaction" if kind.is_transaction else "lease",
         "execution": kind.execution,

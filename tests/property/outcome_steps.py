@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 
 from pgsluice.errors import LeaseLostError
-from pgsluice.worker import Done, Reject, Release, RetryAfter
+from pgsluice.worker import Done, Reject, Release, Retry
 
 MAX_ATTEMPTS = 3
 TIMEOUT_S = 2.0
@@ -146,8 +146,8 @@ OTHERS = {
         lambda: ExceptionGroup("tasks", [ExceptionGroup("inner", [Reject("both")])]),
         rejected("Reject", "both", "both"),
     ),
-    "RetryAfter": End(lambda: RetryAfter(0.05, "not yet"), failed("RetryAfter", "not yet")),
-    "RetryAfter by the policy": End(RetryAfter, failed("RetryAfter")),
+    "Retry": End(lambda: Retry(0.05, "not yet"), failed("Retry", "not yet")),
+    "Retry by the policy": End(Retry, failed("Retry")),
     "Release": End(lambda: Release(0.05), Expected("released")),
     "an error": End(lambda: ValueError("no such account"), failed("ValueError", "no such account")),
     "an error to give up on": End(
@@ -197,9 +197,9 @@ OTHERS = {
         lambda: (Done() for _ in range(1)), failed("HandlerError"), is_raisable=False
     ),
     "a class of errors": End(lambda: KeyError, failed("HandlerError"), is_raisable=False),
-    "RetryAfter, much later": End(
-        lambda: RetryAfter(LATER_S, "tomorrow"),
-        replace(failed("RetryAfter", "tomorrow"), is_later=True),
+    "Retry, much later": End(
+        lambda: Retry(LATER_S, "tomorrow"),
+        replace(failed("Retry", "tomorrow"), is_later=True),
     ),
     "Release, much later": End(lambda: Release(LATER_S), Expected("released", is_later=True)),
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,11 +13,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from pgsluice.errors import ConnectionFailedError
-from pgsluice.worker.engine.delivery import Delivery, Settled
+from pgsluice.outcome import Done, Reject, Release, Retry
+from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.lock_waits import LockWaits
+from pgsluice.worker.engine.settlement import Result, Settlement
 from pgsluice.worker.engine.sources import Feed
 from pgsluice.worker.engine.worker import Worker, WorkerOptions
-from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Mode, QueueRoute
 
 NOW = datetime.now(UTC)
@@ -34,7 +35,7 @@ class Stored:
     visible_s: float = 0.0
     starts: int = 0
     uncounted: int = 0
-    answers: list[Any] = field(default_factory=list)
+    outcomes: list[Any] = field(default_factory=list)
     end: str | None = None
 
 
@@ -141,36 +142,39 @@ class MemorySource:
         return lost
 
     async def settle(
-        self, settlements: Sequence[Any], *, wait_s: float | None = None
-    ) -> list[Settled]:
+        self, settlements: Mapping[Delivery, Settlement], *, wait_s: float | None = None
+    ) -> dict[Delivery, Settlement]:
         await self._call("settle", len(settlements))
-        return [self._settle(settlement) for settlement in settlements]
+        return {
+            delivery: settlement.with_result(self._settle(delivery, settlement))
+            for delivery, settlement in settlements.items()
+        }
 
-    def _settle(self, settlement: Any) -> Settled:
-        delivery, answer, message = settlement.delivery, settlement.answer, settlement.delivery.raw
-        message.answers.append((answer, settlement.failure))
+    def _settle(self, delivery: Delivery, settlement: Settlement) -> Result:
+        outcome, message = settlement.outcome, delivery.raw
+        message.outcomes.append((outcome, settlement.failure))
         if message.fence != delivery.fence or message.end is not None:
-            return Settled(delivery, "lost")
-        if isinstance(answer, Done):
+            return "lost"
+        if isinstance(outcome, Done):
             message.end = "done"
-        elif isinstance(answer, Reject):
+        elif isinstance(outcome, Reject):
             message.end = "dead"
-        elif isinstance(answer, Release):
+        elif isinstance(outcome, Release):
             message.fence += 1
-            message.visible_s = time.monotonic() + answer.delay_s
+            message.visible_s = time.monotonic() + outcome.delay_s
             message.uncounted += message.starts > 0
-            return Settled(delivery, "released")
+            return "released"
         else:
-            assert isinstance(answer, RetryAfter)
+            assert isinstance(outcome, Retry)
             if message.starts - message.uncounted >= self.max_attempts:
                 message.end = "dead"
             else:
                 message.fence += 1
-                message.visible_s = time.monotonic() + (answer.delay_s or 0.0)
-                return Settled(delivery, "retry")
-        return Settled(delivery, message.end)
+                message.visible_s = time.monotonic() + (outcome.delay_s or 0.0)
+                return "retry"
+        return message.end
 
-    def settling(self, settlement: Any) -> Any:
+    def acknowledgement(self, _delivery: Delivery) -> Any:
         raise NotImplementedError  # a transaction needs a server
 
     async def wait(self, timeout_s: float) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from pgsluice.client.log_records import NewEvent
 from pgsluice.errors import ArgumentError, PayloadError
-from pgsluice.worker import App, Batch, Execution, Handler, Mode, Retry
+from pgsluice.worker import App, Batch, Execution, Handler, Mode, RetryPolicy
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, Limits, QueueRoute
 from pgsluice.worker.handlers.middleware import around
 from pgsluice.worker.upkeep.schedules import ScheduleSpec
@@ -35,7 +35,9 @@ class Order:
 app = App(name="shop")
 
 
-@app.handler("mail", retry=Retry(max_attempts=3), timeout_s=60, retry_on=[OSError], keep="delete")
+@app.handler(
+    "mail", retry=RetryPolicy(max_attempts=3), timeout_s=60, retry_on=[OSError], keep="delete"
+)
 async def send_receipt(order: Order, context: Missing) -> str:
     """Send a receipt."""
     return f"receipt {order.id}"
@@ -77,7 +79,7 @@ def test_a_function_becomes_a_handler_as_it_was_declared():
         Execution.LOOP,
         Mode.LEASE,
     )
-    assert (spec.retry, spec.timeout_s, spec.lease_s) == (Retry(max_attempts=3), 60, 30)
+    assert (spec.retry, spec.timeout_s, spec.lease_s) == (RetryPolicy(max_attempts=3), 60, 30)
     assert (spec.takes_context, spec.retry_on, spec.keep) == (True, (OSError,), "delete")
     assert spec.decode({"id": 1}) == Order(1)
     spec = load.spec
@@ -126,7 +128,9 @@ def test_another_process_finds_a_handler_by_its_name(tmp_path):
     )
 
     assert second.stdout == b"add 3\n"
-    assert pickle.loads(pickle.dumps(Retry(backoff="linear"))) == Retry(backoff="linear")
+    assert pickle.loads(pickle.dumps(RetryPolicy(backoff="linear"))) == RetryPolicy(
+        backoff="linear"
+    )
 
 
 def plain(order): ...
@@ -191,7 +195,7 @@ REFUSED = [
     ({"queue": "q", "batch": Batch(1)}, plain, "batch.size of handler 'plain' is 1; use 2 or more"),
     ({"queue": "q", "batch": Batch(2, -1)}, plain, "batch.wait_s of handler 'plain' is -1; use 0 or more seconds"),
     ({"queue": "q", "batch": 500}, plain, r"batch of handler 'plain' is 500; use Batch\(…\)"),
-    ({"queue": "q", "retry": 5}, plain, r"retry of handler 'plain' is 5; use Retry\(…\)"),
+    ({"queue": "q", "retry": 5}, plain, r"retry of handler 'plain' is 5; use RetryPolicy\(…\)"),
     ({"queue": "q", "timeout_s": "60"}, plain, "timeout_s of handler 'plain' is '60'; use 0.001 or more seconds"),
     ({"queue": "q", "concurrency": 0}, plain, "concurrency of handler 'plain' is 0; use 1 or more"),
     ({"queue": "q", "rate_s": 0}, plain, "rate_s of handler 'plain' is 0"),
@@ -404,7 +408,7 @@ TYPED = """
 from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
-from pgsluice.worker import Answer, App, Batch, Context
+from pgsluice.worker import Outcome, App, Batch, Context
 
 @dataclass
 class Order:
@@ -416,7 +420,7 @@ app = App()
 async def send_receipt(order: Order, context: Context) -> None: ...
 
 @app.handler("clicks", batch=Batch(size=500))
-def load(items: list[Order]) -> list[Answer | None] | None: ...
+def load(items: list[Order]) -> list[Outcome | None] | None: ...
 
 async def main() -> None:
     send_receipt.send(Order(1), delay_s=30)

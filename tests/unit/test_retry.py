@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgsluice.errors import ArgumentError
-from pgsluice.worker import Retry
+from pgsluice.worker import RetryPolicy
 
 POLICIES = st.builds(
-    Retry,
+    RetryPolicy,
     max_attempts=st.integers(1, 1_000),
     first_delay_s=st.integers(0, 100_000) | st.floats(0, 1e5),
     factor=st.floats(1, 1e308),
@@ -22,7 +22,7 @@ POLICIES = st.builds(
 
 
 def test_the_default_doubles_from_one_second_and_gives_up_after_five():
-    retry = Retry()
+    retry = RetryPolicy()
 
     assert [retry.delay_s(attempt) for attempt in range(1, 6)] == [1, 2, 4, 8, 16]
     assert [retry.next_delay_s(attempt) for attempt in range(1, 7)] == [1, 2, 4, 8, None, None]
@@ -50,7 +50,7 @@ def test_no_attempt_follows_the_last_one(retry, attempt):
 
 
 def test_the_delay_that_a_handler_asks_for_comes_before_that_of_the_policy():
-    assert Retry(first_delay_s=10).next_delay_s(1, 0.0) == 0.0
+    assert RetryPolicy(first_delay_s=10).next_delay_s(1, 0.0) == 0.0
 
 
 @given(POLICIES, st.integers(1, 2_000))
@@ -61,7 +61,7 @@ def test_with_jitter_a_delay_is_between_half_of_it_and_all_of_it(retry, attempt)
 
 
 def test_jitter_spreads_what_failed_together():
-    delays_s = {Retry(first_delay_s=10, jitter=True).delay_s(1) for _ in range(100)}
+    delays_s = {RetryPolicy(first_delay_s=10, jitter=True).delay_s(1) for _ in range(100)}
 
     assert len(delays_s) > 90
     assert min(delays_s) < 6
@@ -77,7 +77,7 @@ def test_jitter_spreads_what_failed_together():
     ],
 )
 def test_delays_grow_as_the_backoff_says_up_to_the_cap(backoff, delays_s):
-    retry = Retry(first_delay_s=2, factor=1.5, max_delay_s=10, backoff=backoff)
+    retry = RetryPolicy(first_delay_s=2, factor=1.5, max_delay_s=10, backoff=backoff)
 
     assert [retry.delay_s(attempt) for attempt in range(1, 7)] == delays_s
 
@@ -100,4 +100,4 @@ def test_delays_grow_as_the_backoff_says_up_to_the_cap(backoff, delays_s):
 )
 def test_a_policy_that_could_not_be_followed_is_refused(arguments, words):
     with pytest.raises(ArgumentError, match=words):
-        Retry(**arguments)
+        RetryPolicy(**arguments)

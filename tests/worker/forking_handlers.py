@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pgsluice.worker import App, Context, Retry, SyncContext
+from pgsluice.worker import App, Context, RetryPolicy, SyncContext
 
 app = App(name="forking")
 FOLDER = Path(os.environ.get("FORKING_FOLDER", "."))
@@ -140,7 +140,7 @@ def join_process(process: Any) -> None:
 INSERT = "insert into effect values ('forks', %s, %s)"
 
 
-@app.handler("forks_in_thread", concurrency=1, retry=Retry(1))
+@app.handler("forks_in_thread", concurrency=1, retry=RetryPolicy(1))
 def fork_in_thread(way: str, context: SyncContext) -> None:
     """Fork within the transaction, or before it; the fork leaves the handler as the payload says."""
     if way == "multiprocessing":
@@ -159,7 +159,7 @@ def fork_in_thread(way: str, context: SyncContext) -> None:
             join(pid)
 
 
-@app.handler("forks_in_loop", concurrency=1, retry=Retry(1))
+@app.handler("forks_in_loop", concurrency=1, retry=RetryPolicy(1))
 async def fork_in_loop(way: str, context: Context) -> None:
     """As `fork_in_thread`."""
     if way == "multiprocessing":
@@ -180,7 +180,7 @@ async def fork_in_loop(way: str, context: Context) -> None:
             join(pid)
 
 
-@app.handler("forks_in_process", execution="process", concurrency=1, retry=Retry(1))
+@app.handler("forks_in_process", execution="process", concurrency=1, retry=RetryPolicy(1))
 def fork_in_process(way: str) -> None:
     """Fork; the fork leaves the handler as the payload says."""
     if way == "multiprocessing":

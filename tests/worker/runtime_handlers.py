@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import PayloadError
-from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
+from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker.handlers.handler import Batch, Execution
 from support.runtime import spec_for
 
@@ -80,11 +80,11 @@ def do(payload: Any, context: Any) -> Any:
         case "reject":
             return Reject("bad")
         case "retry":
-            raise RetryAfter(0, "later")
+            raise Retry(0, "later")
         case "release":
             return Release(60)
         case {"local": kind, "raise": is_raised}:
-            bases = {"Done": Done, "RetryAfter": RetryAfter, "Release": Release, "Reject": Reject}
+            bases = {"Done": Done, "Retry": Retry, "Release": Release, "Reject": Reject}
             base = bases[kind]
 
             class Local(base):  # type: ignore[valid-type,misc]

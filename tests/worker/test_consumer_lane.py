@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from pgsluice import App, Context, EventLog, Maintenance, Retry, Ticker, Worker
-from pgsluice.worker.handlers.answer import Reject, Release
+from pgsluice import App, Context, EventLog, Maintenance, RetryPolicy, Ticker, Worker
+from pgsluice.outcome import Reject, Release
 from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, HandlerSpec
 from support import rows, value
 from support.listen import running
@@ -121,7 +121,7 @@ def test_what_fails_comes_again_and_then_goes_to_the_dead_letter_queue(
         ConsumerRoute(log_name, "ledger", dead_letter_queue=queue_name),
         function=handle,
         takes_context=True,
-        retry=Retry(max_attempts=2, first_delay_s=0.05),
+        retry=RetryPolicy(max_attempts=2, first_delay_s=0.05),
     )
     with running(Maintenance(pool, retry_period_s=0.1)):
         status = work(
@@ -180,7 +180,7 @@ def test_without_a_dead_letter_queue_it_stays_before_what_fails_for_good(
     send(observer, log_name, "bad", "behind")
     status = work(
         worker_url,
-        spec(ConsumerRoute(log_name, "ledger"), function=handle, retry=Retry(max_attempts=1)),
+        spec(ConsumerRoute(log_name, "ledger"), function=handle, retry=RetryPolicy(max_attempts=1)),
         until_true=lambda _: len(tries) > 4,
         what="the batch to be tried again",
     )

@@ -14,11 +14,13 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from pgsluice import (
     AsyncEventConsumer,
     ConsumedBatch,
+    Done,
     EventConsumer,
     EventLog,
+    Reject,
+    Release,
     Retry,
-    RetryEventError,
-    RetryIn,
+    RetryPolicy,
     WorkQueue,
 )
 from pgsluice.errors import (
@@ -181,7 +183,7 @@ def test_what_passes_by_itself_has_its_class_also_out_of_a_handler(
         yield connection.execute(sql)
 
     with pytest.raises(kind):
-        consuming.once(log_name, "c", on_event=handler, retry=Retry())
+        consuming.once(log_name, "c", on_event=handler, retry=RetryPolicy())
     assert state(observer, log_name) == (1, True)
 
 
@@ -192,11 +194,11 @@ def test_a_conflict_is_no_failed_attempt_also_where_another_event_failed(
 
     def handler(connection, event):
         if event.ev_data == "again":
-            raise RetryEventError(0)
+            raise Retry(0)
         yield connection.execute("do $$ begin raise exception using errcode = '40P01'; end $$")
 
     with pytest.raises(RetryableError):
-        consuming.once(log_name, "c", on_event=handler, retry=Retry())
+        consuming.once(log_name, "c", on_event=handler, retry=RetryPolicy())
 
     assert state(observer, log_name) == (1, True)
 
@@ -240,7 +242,7 @@ def test_an_event_whose_handler_returns_so_comes_again_and_what_it_wrote_stays(
 
     def handler(connection, event):
         yield from write(connection, event)
-        return RetryIn(0) if event.ev_data == "b" else None
+        return Retry(0) if event.ev_data == "b" else None
 
     (done,) = consuming.once(log_name, "c", on_event=handler)
 
@@ -254,7 +256,7 @@ def test_an_event_whose_handler_raises_so_comes_again_and_what_it_wrote_is_rolle
 ):
     _, ev_id, _ = insert(observer, log_name, "a", "b", "c")
 
-    (done,) = consuming.once(log_name, "c", on_event=fail_on("b", error=RetryEventError(0)))
+    (done,) = consuming.once(log_name, "c", on_event=fail_on("b", error=Retry(0)))
 
     assert (done.events, done.retried) == (3, 1)
     assert effects(observer, log_name) == [("a",), ("c",)]
@@ -265,7 +267,7 @@ def test_a_policy_lets_failed_events_come_again_after_its_delay(
     consuming, observer, log_name, fail_on
 ):
     _, second, third = insert(observer, log_name, "a", "b", "c")
-    policy = Retry(max_attempts=3, first_delay_s=100, factor=3)
+    policy = RetryPolicy(max_attempts=3, first_delay_s=100, factor=3)
 
     (done,) = consuming.once(log_name, "c", on_event=fail_on("b", "c"), retry=policy)
 
@@ -288,7 +290,7 @@ def test_after_the_last_attempt_an_event_is_a_dead_letter_and_the_others_go_on(
     _, ev_id = insert(observer, log_name, "a", "bad\ud83d".encode("utf-8", "replace").decode())
     options = {
         "on_event": fail_on("bad?"),
-        "retry": Retry(max_attempts=2, first_delay_s=0),
+        "retry": RetryPolicy(max_attempts=2, first_delay_s=0),
         "dead_letter_queue": f"dead_{log_name}",
     }
 
@@ -306,13 +308,63 @@ def test_after_the_last_attempt_an_event_is_a_dead_letter_and_the_others_go_on(
     assert letter.headers == {"attempts": 2, "error": "ValueError: bad?"}
 
 
+@pytest.mark.parametrize("is_raised", [False, True], ids=["returned", "raised"])
+@pytest.mark.parametrize(
+    ("outcome", "result"),
+    [
+        (Done(), (0, 0)),
+        (Retry(0), (0, 1)),
+        (Release(0), (1, 0)),
+        (Reject("not an order"), (0, 1)),
+    ],
+)
+def test_an_outcome_is_applied_and_at_the_last_attempt_a_retry_is_a_dead_letter(
+    consuming, observer, log_name, write, outcome, result, is_raised
+):
+    WorkQueue(observer).create(f"dead_{log_name}")
+    insert(observer, log_name, "a")
+
+    def handler(connection, event):
+        yield from write(connection, event)
+        if is_raised:
+            raise outcome
+        return outcome
+
+    (done,) = consuming.once(
+        log_name,
+        "c",
+        on_event=handler,
+        retry=RetryPolicy(max_attempts=1),
+        dead_letter_queue=f"dead_{log_name}",
+    )
+
+    assert (done.retried, done.dead) == result
+    is_kept = not is_raised or outcome == Done()
+    assert effects(observer, log_name) == ([("a",)] if is_kept else [])
+
+
+def test_a_rejected_event_ends_the_consumer_where_there_are_no_dead_letters(
+    consuming, observer, log_name
+):
+    insert(observer, log_name, "a")
+
+    def handler(_connection, _event):
+        yield from ()
+        raise Reject("not an order")
+
+    with pytest.raises(Reject, match="not an order"):
+        consuming.once(log_name, "c", on_event=handler)
+
+    assert state(observer, log_name) == (1, True)
+
+
 def test_after_the_last_attempt_the_error_reaches_the_caller_where_there_are_no_dead_letters(
     consuming, observer, log_name, fail_on
 ):
     insert(observer, log_name, "a", "bad")
 
     with pytest.raises(ValueError, match="bad"):
-        consuming.once(log_name, "c", on_event=fail_on("bad"), retry=Retry(max_attempts=1))
+        consuming.once(log_name, "c", on_event=fail_on("bad"), retry=RetryPolicy(max_attempts=1))
 
     assert effects(observer, log_name) == []
 
@@ -327,7 +379,7 @@ def test_a_handler_that_breaks_its_transaction_is_a_failed_attempt_of_that_event
         if event.ev_data == "b":
             yield from swallow(connection, event)
 
-    (done,) = consuming.once(log_name, "c", on_event=handler, retry=Retry())
+    (done,) = consuming.once(log_name, "c", on_event=handler, retry=RetryPolicy())
 
     assert (done.events, done.retried) == (3, 1)
     assert effects(observer, log_name) == [("a",), ("c",)]
@@ -376,7 +428,9 @@ def test_with_own_transactions_a_transaction_left_open_is_rolled_back_with_its_a
         if event.ev_data == "b":
             yield connection.execute("commit")
 
-    (done,) = consuming.once(log_name, "c", on_event=handler, own_transactions=True, retry=Retry())
+    (done,) = consuming.once(
+        log_name, "c", on_event=handler, own_transactions=True, retry=RetryPolicy()
+    )
 
     assert (done.events, done.retried) == (2, 1)
     assert effects(observer, log_name) == [("b",)]
@@ -596,7 +650,7 @@ async def test_a_cancelled_consumer_rolls_its_batch_back_and_gives_its_connectio
     [
         ({}, "either on_event or on_batch"),
         ({"on_event": print, "on_batch": print}, "either on_event or on_batch"),
-        ({"on_batch": print, "retry": Retry()}, "go with on_event"),
+        ({"on_batch": print, "retry": RetryPolicy()}, "go with on_event"),
         ({"on_event": print, "dead_letter_queue": "d"}, "goes with retry"),
         ({"on_event": print, "poll_interval_s": 0}, "more than 0 seconds"),
         ({"on_event": print, "dead_interval_s": 1}, "goes with subconsumer_name"),
@@ -609,7 +663,7 @@ def test_arguments_that_could_not_work_are_refused(pool, options, words):
 
 @pytest.mark.parametrize("delay_s", [-1, float("nan"), float("inf")])
 def test_a_delay_that_cannot_be_waited_for_is_refused(delay_s):
-    for ask in (RetryIn, RetryEventError):
+    for ask in (Retry, Release):
         with pytest.raises(ArgumentError, match="use 0 to 2147483647 seconds"):
             ask(delay_s)
 

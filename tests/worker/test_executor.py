@@ -1,4 +1,4 @@
-"""A call of a handler always comes to one of the four answers, wherever it runs and however it ends."""
+"""A call of a handler always comes to one of the four outcomes, wherever it runs and however it ends."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 from pgsluice.errors import ConfigurationError, PayloadError
+from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker.engine.worker import WorkerOptions
-from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import Limits
 from support.runtime import MemorySource, running, spec_for, until, worker_for
 from worker.runtime_handlers import do, each, nobody_spec
@@ -28,12 +28,12 @@ class OddError(BaseException):
         raise RuntimeError("no text")
 
 
-async def answers_of(spec, payloads=("x",), **options):
+async def outcomes_of(spec, payloads=("x",), **options):
     """What was said of each message, with why."""
     source = MemorySource(payloads, max_attempts=1)
 
     def is_released(message):
-        return bool(message.answers) and isinstance(message.answers[-1][0], Release)
+        return bool(message.outcomes) and isinstance(message.outcomes[-1][0], Release)
 
     worker = worker_for((source, spec), **options)
     async with running(worker):
@@ -43,30 +43,28 @@ async def answers_of(spec, payloads=("x",), **options):
             60,
         )
         worker.stop()
-    return [message.answers[-1] for message in source.messages.values()]
+    return [message.outcomes[-1] for message in source.messages.values()]
 
 
-def kind_of(answer):
-    return type(answer[0]), answer[1] and answer[1].error_type
+def kind_of(outcome):
+    return type(outcome[0]), outcome[1] and outcome[1].error_type
 
 
 WAYS = [
     pytest.param(None, (Done, None), id="nothing"),
     pytest.param("something", (Done, None), id="something else"),
     pytest.param(Done(), (Done, None), id="done"),
-    pytest.param(Reject, (Reject, "Reject"), id="a class of answers"),
+    pytest.param(Reject, (Reject, "Reject"), id="a class of outcomes"),
     pytest.param(Reject("bad"), (Reject, "Reject"), id="reject"),
-    pytest.param(RetryAfter(3), (RetryAfter, "RetryAfter"), id="retry after"),
+    pytest.param(Retry(3), (Retry, "Retry"), id="retry after"),
     pytest.param(Release(60), (Release, None), id="release"),
-    pytest.param(BOOM, (RetryAfter, "ValueError"), id="an exception"),
-    pytest.param(SystemExit(1), (RetryAfter, "SystemExit"), id="exit"),
-    pytest.param(KeyboardInterrupt(), (RetryAfter, "KeyboardInterrupt"), id="interrupt"),
-    pytest.param(
-        asyncio.CancelledError(), (RetryAfter, "CancelledError"), id="cancelled by itself"
-    ),
-    pytest.param(StopIteration(), (RetryAfter, "RuntimeError"), id="stop iteration"),
-    pytest.param(TimeoutError(), (RetryAfter, "TimeoutError"), id="a timeout of its own"),
-    pytest.param(OddError(), (RetryAfter, "OddError"), id="no exception and no text"),
+    pytest.param(BOOM, (Retry, "ValueError"), id="an exception"),
+    pytest.param(SystemExit(1), (Retry, "SystemExit"), id="exit"),
+    pytest.param(KeyboardInterrupt(), (Retry, "KeyboardInterrupt"), id="interrupt"),
+    pytest.param(asyncio.CancelledError(), (Retry, "CancelledError"), id="cancelled by itself"),
+    pytest.param(StopIteration(), (Retry, "RuntimeError"), id="stop iteration"),
+    pytest.param(TimeoutError(), (Retry, "TimeoutError"), id="a timeout of its own"),
+    pytest.param(OddError(), (Retry, "OddError"), id="no exception and no text"),
 ]
 
 
@@ -82,13 +80,13 @@ async def test_what_is_returned_or_raised_is_one_of_the_four(way, meaning, is_as
         return handle(payload)
 
     function = handle_async if is_async else handle
-    raised, returned = await answers_of(spec_for(function, timeout_s=30), ["raise", "return"])
+    raised, returned = await outcomes_of(spec_for(function, timeout_s=30), ["raise", "return"])
 
     assert kind_of(raised) == meaning
     if raised[1]:
         raised[1].trace and raised[1].trace.encode()
         assert "\x00" not in raised[1].message + (raised[1].trace or "")
-    if not isinstance(way, BaseException) or isinstance(way, Done | Reject | RetryAfter | Release):
+    if not isinstance(way, BaseException) or isinstance(way, Done | Reject | Retry | Release):
         assert kind_of(returned) == meaning
 
 
@@ -97,10 +95,10 @@ async def test_exceptions_are_tried_again_or_given_up_as_the_handler_says():
         raise {"lookup": KeyError, "value": ValueError, "os": OSError}[payload]("x")
 
     spec = spec_for(handle, retry_on=(LookupError, ValueError), give_up_on=(KeyError,))
-    answers = await answers_of(spec, ["lookup", "value", "os"])
+    outcomes = await outcomes_of(spec, ["lookup", "value", "os"])
 
-    assert [type(answer) for answer, _ in answers] == [Reject, RetryAfter, Reject]
-    assert [failure.error_type for _, failure in answers] == ["KeyError", "ValueError", "OSError"]
+    assert [type(outcome) for outcome, _ in outcomes] == [Reject, Retry, Reject]
+    assert [failure.error_type for _, failure in outcomes] == ["KeyError", "ValueError", "OSError"]
 
 
 async def test_a_payload_that_does_not_fit_is_rejected_with_the_reason():
@@ -110,9 +108,9 @@ async def test_a_payload_that_does_not_fit_is_rejected_with_the_reason():
     async def handle(_payload):
         raise AssertionError("not called")
 
-    ((answer, failure),) = await answers_of(spec_for(handle, decode=decode))
+    ((outcome, failure),) = await outcomes_of(spec_for(handle, decode=decode))
 
-    assert answer == Reject("payload")
+    assert outcome == Reject("payload")
     assert (failure.error_type, failure.message) == ("PayloadError", "order.id is no number")
 
 
@@ -134,10 +132,10 @@ async def test_middleware_is_around_the_handler_and_its_answer_counts():
         seen.append((payload, context.message_id, threading.current_thread().name[:8]))
         raise KeyError
 
-    ((answer, _),) = await answers_of(spec_for(handle), [1], middlewares=[outer, inner])
+    ((outcome, _),) = await outcomes_of(spec_for(handle), [1], middlewares=[outer, inner])
 
     assert seen == ["outer", "inner", (2, 1, "pgsluice")]
-    assert answer == Reject("middleware says")
+    assert outcome == Reject("middleware says")
 
 
 async def test_a_coroutine_that_nobody_awaited_is_a_failure():
@@ -147,9 +145,9 @@ async def test_a_coroutine_that_nobody_awaited_is_a_failure():
     def handle(payload):
         return real(payload)
 
-    ((answer, failure),) = await answers_of(spec_for(handle))
+    ((outcome, failure),) = await outcomes_of(spec_for(handle))
 
-    assert (type(answer), failure.error_type) == (RetryAfter, "HandlerError")
+    assert (type(outcome), failure.error_type) == (Retry, "HandlerError")
 
 
 class TestTimeouts:
@@ -157,9 +155,9 @@ class TestTimeouts:
         async def handle(_payload):
             await asyncio.sleep(60)
 
-        ((answer, failure),) = await answers_of(spec_for(handle, timeout_s=0.05))
+        ((outcome, failure),) = await outcomes_of(spec_for(handle, timeout_s=0.05))
 
-        assert type(answer) is RetryAfter
+        assert type(outcome) is Retry
         assert (failure.error_type, failure.message) == (
             "timeout",
             "the handler ran longer than 0.05 s",
@@ -169,11 +167,11 @@ class TestTimeouts:
         async def handle(_payload):
             await asyncio.sleep(60)
 
-        ((answer, failure),) = await answers_of(
+        ((outcome, failure),) = await outcomes_of(
             spec_for(handle, timeout_s=0.05, give_up_on=(TimeoutError,))
         )
 
-        assert (type(answer), failure.error_type) == (Reject, "timeout")
+        assert (type(outcome), failure.error_type) == (Reject, "timeout")
 
     @pytest.mark.slow
     async def test_a_thread_that_hangs_keeps_its_slot_and_its_message_until_it_returns(
@@ -199,7 +197,7 @@ class TestTimeouts:
             await until(lambda: worker.status().hung_threads == 0, "the thread to return")
             await until(lambda: source.ends() == {"dead": 1, "done": 10}, "it to be settled")
 
-        assert source.messages[1].answers[-1][1].error_type == "timeout"
+        assert source.messages[1].outcomes[-1][1].error_type == "timeout"
         assert "1 of 2 threads hang" in caplog.text
 
     @pytest.mark.slow
@@ -234,8 +232,8 @@ class TestTimeouts:
         going.set()
 
         assert source.ends() == {None: 1, "done": 1}
-        answer, failure = source.messages[1].answers[-1]
-        assert (answer.delay_s, failure.error_type) == (spec.lease_s, "timeout")
+        outcome, failure = source.messages[1].outcomes[-1]
+        assert (outcome.delay_s, failure.error_type) == (spec.lease_s, "timeout")
 
 
 class TestProcesses:
@@ -245,9 +243,9 @@ class TestProcesses:
         payloads = ["raise", "exit", "sys.exit", "segfault", "kill", "memory", "misfit", *range(10)]
         spec = replace(do.spec, limits=Limits(concurrency=2))
 
-        answers = await answers_of(spec, payloads, options=options)
+        outcomes = await outcomes_of(spec, payloads, options=options)
 
-        failures = [failure for _, failure in answers[:7]]
+        failures = [failure for _, failure in outcomes[:7]]
         assert [(failure.error_type, failure.message) for failure in failures] == [
             ("KeyError", "'raised'"),
             ("process died", "exit code 3"),
@@ -258,17 +256,17 @@ class TestProcesses:
             ("PayloadError", "no order"),
         ]
         assert "in do" in failures[0].trace
-        assert [type(answer) for answer, _ in answers[:7]] == [RetryAfter] * 6 + [Reject]
-        assert [answer for answer, _ in answers[7:]] == [Done()] * 10
+        assert [type(outcome) for outcome, _ in outcomes[:7]] == [Retry] * 6 + [Reject]
+        assert [outcome for outcome, _ in outcomes[7:]] == [Done()] * 10
 
     async def test_one_that_hangs_is_killed_at_its_timeout(self, tmp_path):
         pid_path = tmp_path / "pid"
         spec = replace(do.spec, timeout_s=1.0, limits=Limits(concurrency=1))
 
-        answers = await answers_of(spec, [{"hang": str(pid_path)}, "fine", "reject"])
+        outcomes = await outcomes_of(spec, [{"hang": str(pid_path)}, "fine", "reject"])
 
-        assert [kind_of(each) for each in answers] == [
-            (RetryAfter, "timeout"),
+        assert [kind_of(each) for each in outcomes] == [
+            (Retry, "timeout"),
             (Done, None),
             (Reject, "Reject"),
         ]
@@ -279,11 +277,11 @@ class TestProcesses:
         path = str(tmp_path / "pids")
         spec = replace(do.spec, limits=Limits(concurrency=1))
 
-        answers = await answers_of(
+        outcomes = await outcomes_of(
             spec, ["attempt", {"pid": path}, "signals", {"pid": path}, "retry", "release"]
         )
 
-        assert [type(answer) for answer, _ in answers] == [Done] * 4 + [RetryAfter, Release]
+        assert [type(outcome) for outcome, _ in outcomes] == [Done] * 4 + [Retry, Release]
         first, second = (tmp_path / "pids").read_text().split()
         assert first == second != str(os.getpid())
 
@@ -294,21 +292,21 @@ class TestProcesses:
     ):
         path = str(tmp_path / "pids")
         spec = replace(handler.spec, limits=Limits(concurrency=1))
-        local = [{"local": kind, "raise": False} for kind in ("Done", "RetryAfter", "Release")]
+        local = [{"local": kind, "raise": False} for kind in ("Done", "Retry", "Release")]
         odd = [*local, "two arguments", "only in the process"]
         if handler is do:
             odd.append({"local": "Reject", "raise": True})
 
-        answers = await answers_of(spec, [{"pid": path}, *odd, "reject", {"pid": path}])
+        outcomes = await outcomes_of(spec, [{"pid": path}, *odd, "reject", {"pid": path}])
 
         assert len({*(tmp_path / "pids").read_text().split()}) == 1
-        assert [type(answer) for answer, _ in answers] == [
+        assert [type(outcome) for outcome, _ in outcomes] == [
             Done,
-            *[RetryAfter] * len(odd),
+            *[Retry] * len(odd),
             Reject,
             Done,
         ]
-        failures = [failure for _, failure in answers[1 : 1 + len(odd)]]
+        failures = [failure for _, failure in outcomes[1 : 1 + len(odd)]]
         assert {failure.error_type for failure in failures} == {"HandlerError"}
         texts = [failure.message for failure in failures]
         assert all("define its class at the top of a module" in text for text in texts)
@@ -328,10 +326,10 @@ class TestProcesses:
         spec = replace(do.spec, limits=Limits(concurrency=1))
         odd = ["local exception", "exception of two arguments"]
 
-        answers = await answers_of(spec, [{"pid": path}, *odd, {"pid": path}])
+        outcomes = await outcomes_of(spec, [{"pid": path}, *odd, {"pid": path}])
 
         assert len({*(tmp_path / "pids").read_text().split()}) == 1
-        first, second = (failure for _, failure in answers[1:3])
+        first, second = (failure for _, failure in outcomes[1:3])
         assert (first.error_type, first.message[:10]) == ("LocalError", "('raised',")
         assert (second.error_type, second.message) == ("TwoArgumentsError", "very bad")
 
@@ -345,21 +343,21 @@ class TestProcesses:
         async def replace_payload(call, payload, context):
             return await call(threading.Lock() if payload == "lock" else payload, context)
 
-        answers = await answers_of(
+        outcomes = await outcomes_of(
             spec, [{"pid": path}, "lock", {"pid": path}], middlewares=[replace_payload]
         )
 
         assert len({*(tmp_path / "pids").read_text().split()}) == 1
-        ((answer, failure),) = answers[1:2]
-        assert (type(answer), failure.error_type) == (RetryAfter, "HandlerError")
+        ((outcome, failure),) = outcomes[1:2]
+        assert (type(outcome), failure.error_type) == (Retry, "HandlerError")
         assert "cannot be sent to the process of its handler" in failure.message
         assert "cannot pickle '_thread.lock' object" in failure.message
 
     @pytest.mark.slow
     async def test_a_batch_in_a_process_has_an_answer_for_each(self):
-        answers = await answers_of(each.spec, ["fine", "reject", "misfit", "release"])
+        outcomes = await outcomes_of(each.spec, ["fine", "reject", "misfit", "release"])
 
-        assert [type(answer) for answer, _ in answers] == [Done, Reject, Reject, Release]
+        assert [type(outcome) for outcome, _ in outcomes] == [Done, Reject, Reject, Release]
 
     @pytest.mark.slow
     async def test_a_handler_that_another_process_does_not_find_is_refused_at_the_start(self):
@@ -377,7 +375,7 @@ async def test_failures_are_logged_without_payloads(caplog):
     async def handle(payload):
         raise ValueError(payload)
 
-    await answers_of(spec_for(handle), ["secret"])
+    await outcomes_of(spec_for(handle), ["secret"])
 
     assert "ValueError" in caplog.text
     assert "secret" not in caplog.text

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pgsluice import EventConsumer, EventLog, Retry, ShareGroup
+from pgsluice import EventConsumer, EventLog, RetryPolicy, ShareGroup
 from pgsluice.worker.engine import failure_log
 from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, GroupRoute, QueueRoute
 from support import value
@@ -51,7 +51,7 @@ def test_queue_logs_the_servers_error_next_retry_and_dead_letter(
     observer.execute("select pgmq.send(%s, '{}')", [queue_name])
     packing = spec(
         QueueRoute(queue_name), function=pack, takes_context=True, execution=Execution.THREAD,
-        retry=Retry(max_attempts=2, first_delay_s=0.25),
+        retry=RetryPolicy(max_attempts=2, first_delay_s=0.25),
     )  # fmt: skip
 
     work(worker_url, packing, until_true=lambda _: len(lines()) == 2, what="two lines")
@@ -118,7 +118,7 @@ def test_consumer_logs_a_failure_once_although_its_batch_is_handled_twice(
 
     work(
         worker_url,
-        spec(route, function=fail, execution=Execution.THREAD, retry=Retry(max_attempts=1)),
+        spec(route, function=fail, execution=Execution.THREAD, retry=RetryPolicy(max_attempts=1)),
         until_true=lambda _: lines(), what="a line",
     )  # fmt: skip
 
@@ -140,7 +140,7 @@ def test_event_consumer_logs_the_error(pool, observer, log_name, queue_name, lin
         connection.execute("insert into packed values (1)")
 
     consumer = EventConsumer(
-        pool, log_name, "ledger", on_event=handle, retry=Retry(max_attempts=1), dead_letter_queue=queue_name
+        pool, log_name, "ledger", on_event=handle, retry=RetryPolicy(max_attempts=1), dead_letter_queue=queue_name
     )  # fmt: skip
     stop = threading.Event()
     consumed = consumer.run_once()

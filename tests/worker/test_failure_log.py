@@ -12,13 +12,13 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from pgsluice.worker import Retry
+from pgsluice.outcome import Reject, Retry
+from pgsluice.worker import RetryPolicy
 from pgsluice.worker.engine import failure_log
 from pgsluice.worker.engine.delivery import Failure
-from pgsluice.worker.engine.ending import failure_of
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
 from pgsluice.worker.engine.redaction import values_of, without_secrets, without_values
-from pgsluice.worker.handlers.answer import Reject, RetryAfter
+from pgsluice.worker.engine.settlement import failure_of
 from pgsluice.worker.process import log_lines
 from support.runtime import MemorySource, running, spec_for, until, worker_for
 from worker.runtime_handlers import do
@@ -254,7 +254,7 @@ async def test_failure_in_a_thread_is_logged_with_its_text(caplog):
     def handle(_payload):
         raise KeyError("colour")
 
-    await work(spec_for(handle, retry=Retry(max_attempts=2)), ["x"], max_attempts=2)
+    await work(spec_for(handle, retry=RetryPolicy(max_attempts=2)), ["x"], max_attempts=2)
 
     assert "handler failed queue=memory msg_id=1 handler=handler attempt=1" in lines(caplog)[0]
     assert (
@@ -273,7 +273,7 @@ async def test_failure_in_a_process_is_logged_with_its_text(caplog):
     assert any("in do" in (record.exc_text or "") for record in reported(caplog))
 
 
-@pytest.mark.parametrize("outcome", [Reject("no such country"), RetryAfter(0, "come back later")])
+@pytest.mark.parametrize("outcome", [Reject("no such country"), Retry(0, "come back later")])
 async def test_reason_of_a_handlers_own_outcome_is_logged(outcome, caplog):
     caplog.set_level(logging.INFO)
 

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from pgsluice.errors import ArgumentError, PayloadError, ServerError
+from pgsluice.outcome import Done, Reject, Release
 from pgsluice.worker import pause
 from pgsluice.worker.engine.turns import Turn, Turns
 from pgsluice.worker.engine.worker import WorkerOptions
-from pgsluice.worker.handlers.answer import Done, Reject, Release
 from pgsluice.worker.handlers.handler import Batch, Limits
 from support.runtime import (
     MemorySource,
@@ -177,7 +177,7 @@ async def test_a_lost_claim_stops_its_handler_and_is_not_acknowledged():
         worker.stop()
 
     assert seen == ["stolen stopped", "kept ended"]
-    assert source.messages[1].answers == []
+    assert source.messages[1].outcomes == []
     assert (worker.counts()["handler"].lost, worker.counts()["handler"].done) == (1, 1)
 
 
@@ -194,7 +194,7 @@ async def test_a_thread_is_told_that_its_claim_is_lost_and_its_answer_is_not_sai
         await until(lambda: worker.status().handlers[0].running == 0, "it to end")
 
     assert told == [True]
-    assert source.messages[1].answers == []
+    assert source.messages[1].outcomes == []
 
 
 async def test_what_waits_is_not_started_after_its_lease():
@@ -255,7 +255,7 @@ async def test_when_the_server_is_away_until_the_lease_is_over_the_handler_stops
         await until(lambda: bool(stopped), "it to be stopped")
 
     assert stopped == [True]
-    assert source.messages[1].answers == []
+    assert source.messages[1].outcomes == []
 
 
 async def test_acknowledgements_gather_while_one_is_under_way():
@@ -280,7 +280,7 @@ async def test_one_message_that_cannot_be_settled_does_not_keep_the_others():
     settle = source.settle
 
     async def settle_but_one(settlements):
-        if any(each.delivery.message_id == 7 for each in settlements):
+        if any(delivery.message_id == 7 for delivery in settlements):
             raise ServerError("something about message 7", sqlstate="XX000")
         return await settle(settlements)
 
@@ -427,7 +427,7 @@ async def test_what_a_claim_brings_after_stop_is_given_back():
         going.set()
         await task
 
-    assert [type(answer) for m in source.open for answer, _ in m.answers] == [Release] * 3
+    assert [type(outcome) for m in source.open for outcome, _ in m.outcomes] == [Release] * 3
 
 
 async def test_stop_now_cancels_what_runs_and_gives_it_back_uncounted():
@@ -475,7 +475,7 @@ async def test_stop_now_does_not_give_back_what_a_thread_still_does():
         await asyncio.wait_for(task, 5)
     going.set()
 
-    assert source.messages[1].answers == []
+    assert source.messages[1].outcomes == []
 
 
 async def test_a_worker_that_is_cancelled_stops_at_once():
@@ -596,7 +596,7 @@ class TestBatches:
             "dead",
             "done",
         ]
-        assert source.messages[3].answers[0][1].message == "no order"
+        assert source.messages[3].outcomes[0][1].message == "no order"
 
     @pytest.mark.parametrize("wrong", [ValueError("all"), [Done()], SystemExit(3)])
     async def test_what_fails_as_a_whole_fails_for_each(self, wrong):

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from pgsluice import App, Retry, WorkQueue
+from pgsluice import App, RetryPolicy, WorkQueue
 from pgsluice.errors import NotInstalledError
 from support import value, wait_until
 from support.runtime import until
@@ -91,7 +91,9 @@ async def test_threads_that_hang_are_bounded_and_the_host_is_told(
     other = f"{queue_name}_other"
     observer.execute("select pgmq.create(%s)", [other])
 
-    @jobs.handler(other, timeout_s=0.1, lease_s=2, concurrency=2, retry=Retry(5, first_delay_s=0))
+    @jobs.handler(
+        other, timeout_s=0.1, lease_s=2, concurrency=2, retry=RetryPolicy(5, first_delay_s=0)
+    )
     def hangs(_payload: int) -> None:
         going.wait(60)
 

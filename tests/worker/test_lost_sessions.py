@@ -10,15 +10,15 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice import EventLog, WorkQueue
-from pgsluice.worker import App, Batch, Context, Retry, SyncContext
-from pgsluice.worker.engine.ending import failed
+from pgsluice.worker import App, Batch, Context, RetryPolicy, SyncContext
 from pgsluice.worker.engine.lost_sessions import UNCOUNTED_MAX, LostSessions
+from pgsluice.worker.engine.settlement import failed
 from pgsluice.worker.engine.worker import Worker
 from support import rows
 from support.runtime import MemorySource, until
 from worker.test_worker import EFFECT, effects, left
 
-ONCE = Retry(max_attempts=1)
+ONCE = RetryPolicy(max_attempts=1)
 TERMINATE = "select pg_terminate_backend(pg_backend_pid())"
 
 
@@ -232,11 +232,11 @@ async def test_the_delay_doubles_up_to_a_minute_until_a_lost_session_counts():
     (delivery,) = await MemorySource([1]).claim(1, 30)
     lost, here = failed(psycopg.OperationalError("lost")), LostSessions()
 
-    delays = [here.ending(delivery, lost).answer.delay_s for _ in range(UNCOUNTED_MAX)]
-    after = here.ending(delivery, lost)
-    elsewhere = LostSessions().ending(delivery, lost)
+    delays = [here.settlement(delivery, lost).outcome.delay_s for _ in range(UNCOUNTED_MAX)]
+    after = here.settlement(delivery, lost)
+    elsewhere = LostSessions().settlement(delivery, lost)
 
     longest = [1, 2, 4, 8, 16, 32, *[60] * (UNCOUNTED_MAX - 6)]
     assert all(most / 2 <= delay <= most for delay, most in zip(delays, longest, strict=True))
     assert after == lost
-    assert elsewhere.answer.delay_s <= 1
+    assert elsewhere.outcome.delay_s <= 1

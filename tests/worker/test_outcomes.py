@@ -10,6 +10,7 @@ import pytest
 
 from pgsluice import WorkQueue
 from pgsluice.errors import ArgumentError, PrivilegeError
+from pgsluice.outcome import DELAY_MAX_S
 from pgsluice.worker import (
     App,
     Batch,
@@ -18,12 +19,10 @@ from pgsluice.worker import (
     Reject,
     Release,
     Retry,
-    RetryAfter,
+    RetryPolicy,
     SyncContext,
 )
 from pgsluice.worker.engine.lost_sessions import UNCOUNTED_MAX
-from pgsluice.worker.handlers.answer import DELAY_MAX_S
-from pgsluice.worker.handlers.outcome import RetryEventError, RetryIn
 from support import rows, value
 from support.runtime import until
 from worker.test_worker import EFFECT, drained, effects, left
@@ -33,7 +32,7 @@ OUTCOMES = {
     "done of tasks": (ExceptionGroup("tasks", [Done(), Done()]), (0, 1, 0)),
     "reject": (Reject("no"), (0, 0, 1)),
     "release": (Release(60), (1, 0, 0)),
-    "retry": (RetryAfter(60), (1, 0, 0)),
+    "retry": (Retry(60), (1, 0, 0)),
     "error": (ValueError("no"), (0, 0, 1)),
 }
 
@@ -59,10 +58,10 @@ async def test_an_outcome_means_the_same_returned_and_raised_in_a_transaction_an
     app, observer, queue_name, outcome, is_raised, is_within, mode, is_async
 ):
     end, ends = OUTCOMES[outcome]
-    options = {"name": "tested", "mode": mode, "retry": Retry(max_attempts=1)}
+    options = {"name": "tested", "mode": mode, "retry": RetryPolicy(max_attempts=1)}
     parameters = [queue_name, 1, "written"]
     if outcome == "retry":
-        options["retry"] = Retry(max_attempts=2)
+        options["retry"] = RetryPolicy(max_attempts=2)
 
     async def in_loop(_payload, context: Context):
         async with context.transaction() as connection:
@@ -142,7 +141,7 @@ BREAKAGES = {
 async def test_a_transaction_that_cannot_be_committed_is_a_failure_that_keeps_its_error(
     app, observer, queue_name, breakage, mode, is_within
 ):
-    @app.handler(queue_name, name="tested", mode=mode, retry=Retry(max_attempts=1))
+    @app.handler(queue_name, name="tested", mode=mode, retry=RetryPolicy(max_attempts=1))
     def break_it(_payload, context: SyncContext):
         with context.transaction() as connection:
             connection.execute(EFFECT, [queue_name, 1, "written"])
@@ -172,7 +171,7 @@ async def test_a_deferred_constraint_that_fails_at_commit_is_a_failure(app, obse
         f"create table one_{queue_name} (n integer unique deferrable initially deferred)"
     )
 
-    @app.handler(queue_name, name="tested", retry=Retry(max_attempts=1))
+    @app.handler(queue_name, name="tested", retry=RetryPolicy(max_attempts=1))
     async def insert_twice(_payload, context: Context):
         async with context.transaction() as connection:
             await connection.execute(f"insert into one_{queue_name} values (1), (1)")
@@ -213,7 +212,7 @@ async def test_a_handler_that_times_out_during_a_commit_that_succeeds_is_done(
         with context.transaction() as connection:
             connection.execute(insert)
 
-    app.handler(queue_name, name="tested", timeout_s=0.5, retry=Retry(max_attempts=1))(
+    app.handler(queue_name, name="tested", timeout_s=0.5, retry=RetryPolicy(max_attempts=1))(
         in_loop if is_async else in_thread
     )
     WorkQueue(observer).send(queue_name, 1)
@@ -247,7 +246,7 @@ async def test_code_after_the_block_runs_before_the_commit(app, observer, queue_
 async def test_a_handler_that_times_out_after_its_block_has_written_nothing(
     app, observer, queue_name
 ):
-    @app.handler(queue_name, name="tested", timeout_s=0.3, retry=Retry(max_attempts=1))
+    @app.handler(queue_name, name="tested", timeout_s=0.3, retry=RetryPolicy(max_attempts=1))
     def hang(_payload, context: SyncContext):
         with context.transaction() as connection:
             connection.execute(EFFECT, [queue_name, 1, "written"])
@@ -273,7 +272,7 @@ def locks_of(observer, queue_name):
 async def test_each_message_of_a_batch_is_committed_at_the_end_of_its_block(
     app, observer, queue_name
 ):
-    @app.handler(queue_name, name="tested", batch=Batch(10), retry=Retry(max_attempts=1))
+    @app.handler(queue_name, name="tested", batch=Batch(10), retry=RetryPolicy(max_attempts=1))
     async def write_each(payloads: list, contexts: list[Context]):
         for context in contexts:
             async with context.transaction() as connection:
@@ -317,7 +316,7 @@ async def test_what_a_batch_handler_returns_is_an_outcome_for_each_or_an_error(
 ):
     make, ends = RESULTS[result]
 
-    @app.handler(queue_name, name="tested", batch=Batch(10), retry=Retry(max_attempts=1))
+    @app.handler(queue_name, name="tested", batch=Batch(10), retry=RetryPolicy(max_attempts=1))
     async def handle(payloads: list[int]):
         made = make(payloads)
         return await made if asyncio.isfuture(made) else made
@@ -351,7 +350,7 @@ async def an_async_generator():
 async def test_a_result_that_is_no_success_is_a_failure_of_its_message(
     app, observer, queue_name, result
 ):
-    @app.handler(queue_name, name="tested", retry=Retry(max_attempts=1))
+    @app.handler(queue_name, name="tested", retry=RetryPolicy(max_attempts=1))
     async def handle(_payload):
         return result()
 
@@ -371,7 +370,7 @@ async def test_a_result_that_is_no_success_is_a_failure_of_its_message(
     ],
 )
 async def test_a_group_of_rejects_only_is_a_reject(app, observer, queue_name, errors, ends):
-    @app.handler(queue_name, name="tested", retry=Retry(max_attempts=5, first_delay_s=60))
+    @app.handler(queue_name, name="tested", retry=RetryPolicy(max_attempts=5, first_delay_s=60))
     async def handle(_payload):
         raise ExceptionGroup("tasks", errors)
 
@@ -385,12 +384,10 @@ async def test_a_group_of_rejects_only_is_a_reject(app, observer, queue_name, er
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: RetryAfter(1e10),
+        lambda: Retry(1e10),
         lambda: Release(1e15),
-        lambda: RetryAfter(-1),
+        lambda: Retry(-1),
         lambda: Release(float("nan")),
-        lambda: RetryIn(1e10),
-        lambda: RetryEventError(1e10),
     ],
 )
 def test_a_delay_that_the_server_cannot_add_is_refused(make):
@@ -399,10 +396,10 @@ def test_a_delay_that_the_server_cannot_add_is_refused(make):
 
 
 @pytest.mark.parametrize(
-    "outcome", [RetryAfter(DELAY_MAX_S), Release(DELAY_MAX_S)], ids=["retry", "release"]
+    "outcome", [Retry(DELAY_MAX_S), Release(DELAY_MAX_S)], ids=["retry", "release"]
 )
 async def test_the_longest_delay_is_kept(app, observer, queue_name, outcome):
-    @app.handler(queue_name, name="tested", retry=Retry(max_attempts=2))
+    @app.handler(queue_name, name="tested", retry=RetryPolicy(max_attempts=2))
     async def handle(_payload):
         return outcome
 

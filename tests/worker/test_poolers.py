@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from pgsluice import EventLog, WorkQueue
-from pgsluice.worker import App, Context, Retry, SyncContext
+from pgsluice.worker import App, Context, RetryPolicy, SyncContext
 from pgsluice.worker.engine.worker import Worker
 from support import rows
 from support.pooler import pooling
@@ -47,7 +47,7 @@ def handle_with(app, queue_name, kind):
         with context.transaction() as connection:
             connection.execute(EFFECT, [queue_name, context.message_id, kind])
 
-    options = {"name": "tested", "concurrency": 3, "retry": Retry(max_attempts=1)}
+    options = {"name": "tested", "concurrency": 3, "retry": RetryPolicy(max_attempts=1)}
     place, _, mode = kind.partition("-")
     app.handler(queue_name, mode=mode or "lease", **options)(
         in_loop if place == "loop" else in_thread

@@ -10,7 +10,7 @@ import pytest
 
 from pgsluice import WorkQueue
 from pgsluice.errors import ArgumentError
-from pgsluice.worker import App, Context, Retry
+from pgsluice.worker import App, Context, RetryPolicy
 from pgsluice.worker.engine.worker import Worker
 from support import rows
 from support.runtime import until
@@ -167,7 +167,10 @@ def handled(worker_url, observer, queue_name):
             app = App(worker_url, name="tests")
 
             @app.handler(
-                queue_name, name="tested", retry=Retry(first_delay_s=0.3, jitter=False), **options
+                queue_name,
+                name="tested",
+                retry=RetryPolicy(first_delay_s=0.3, jitter=False),
+                **options,
             )
             async def handle(payload: int, context: Context):
                 starts.append(payload)

@@ -14,7 +14,7 @@ from pgsluice import (
     Context,
     EventLog,
     Maintenance,
-    Retry,
+    RetryPolicy,
     Ticker,
     Worker,
     WorkQueue,
@@ -82,7 +82,7 @@ async def test_a_restart_costs_no_attempt(crashing_server, style):
     app = App(crashing_server.url(), name="restarted")
     in_hand, stopped = asyncio.Event(), asyncio.Event()
 
-    @app.handler(name, name="tested", retry=Retry(max_attempts=1))
+    @app.handler(name, name="tested", retry=RetryPolicy(max_attempts=1))
     async def handle(_payload, context: Context):
         async with context.transaction() as connection:
             sql = f"insert into effect_of_{name} values (%s)"

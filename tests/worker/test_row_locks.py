@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from pgsluice import EventLog, WorkQueue
-from pgsluice.worker import App, Done, Retry, SyncContext
-from pgsluice.worker.engine.delivery import Settlement
+from pgsluice.worker import App, Done, RetryPolicy, SyncContext
+from pgsluice.worker.engine.settlement import Settlement
 from pgsluice.worker.engine.sources import make_source
 from pgsluice.worker.engine.worker import Worker, WorkerOptions
 from pgsluice.worker.handlers.handler import GroupRoute
@@ -80,7 +80,7 @@ async def test_a_failed_message_whose_row_is_locked_delays_no_start_of_another(
 ):
     starts = Counter()
 
-    @app.handler(queue_name, name="tested", concurrency=2, retry=Retry(2, first_delay_s=0))
+    @app.handler(queue_name, name="tested", concurrency=2, retry=RetryPolicy(2, first_delay_s=0))
     async def tested(payload: int) -> None:
         starts[payload] += 1
         if payload == 1 and starts[1] == 1:
@@ -110,7 +110,7 @@ async def test_a_statement_that_outlives_the_timeout_is_cancelled(app, observer,
         timeout_s=0.5,
         lease_s=LEASE_S,
         concurrency=2,
-        retry=Retry(max_attempts=2, first_delay_s=0),
+        retry=RetryPolicy(max_attempts=2, first_delay_s=0),
     )
     def tested(payload: int, context: SyncContext) -> None:
         if payload == 1 and context.attempt == 1:
@@ -136,7 +136,7 @@ async def test_a_transaction_that_was_cut_off_is_not_committed(app, observer, qu
         name="tested",
         mode="transaction",
         timeout_s=0.3,
-        retry=Retry(max_attempts=1),
+        retry=RetryPolicy(max_attempts=1),
     )
     def tested(_payload: int, context: SyncContext) -> None:
         with context.transaction() as connection:
@@ -179,9 +179,9 @@ async def test_a_locked_claim_of_a_share_group_delays_no_other_claim(
         assert (first.is_locked, second.is_locked) == (True, False)
         assert second.lease_end_s > lease_end_s + 50
 
-        settled = await source.settle([Settlement(each, Done()) for each in deliveries])
-        assert [each.result for each in settled] == ["locked", "done"]
+        settled = await source.settle({each: Settlement(Done()) for each in deliveries})
+        assert [each.result for each in settled.values()] == ["locked", "done"]
 
-        settling = asyncio.create_task(source.settle([Settlement(first, Done())], wait_s=20))
+        settling = asyncio.create_task(source.settle({first: Settlement(Done())}, wait_s=20))
         outsider.rollback()
-        assert [each.result for each in await settling] == ["done"]
+        assert [each.result for each in (await settling).values()] == ["done"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from types import SimpleNamespace
 
 import psycopg
@@ -17,12 +18,13 @@ from pgsluice.errors import (
     LogNotFoundError,
     QueueNotFoundError,
 )
-from pgsluice.worker.engine.delivery import Failure, Settlement
+from pgsluice.outcome import Done, Reject, Release, Retry
+from pgsluice.worker.engine.delivery import Failure
 from pgsluice.worker.engine.group_source import GroupSource
+from pgsluice.worker.engine.settlement import Settlement
 from pgsluice.worker.engine.sources import make_feeds, make_source
-from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import GroupRoute, QueueRoute
-from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.handlers.retry import RetryPolicy
 from support import rows, value
 from support.sources import pool_of, spec
 
@@ -71,15 +73,19 @@ class LosesReplies:
         return result
 
 
-def settlements(deliveries, *answers):
-    return [
-        Settlement(delivery, answer, FAILURE if isinstance(answer, RetryAfter | Reject) else None)
-        for delivery, answer in zip(deliveries, answers, strict=True)
-    ]
+def settlements(deliveries, *outcomes):
+    return {
+        delivery: Settlement(outcome, FAILURE if isinstance(outcome, Retry | Reject) else None)
+        for delivery, outcome in zip(deliveries, outcomes, strict=True)
+    }
+
+
+def first(settlements, qty):
+    return dict(itertools.islice(settlements.items(), qty))
 
 
 def results(settled):
-    return [one.result for one in settled]
+    return [settlement.result for settlement in settled.values()]
 
 
 def where(observer, queue_name):
@@ -134,15 +140,13 @@ def test_each_outcome_is_settled_in_one_call_of_settle(on_queue, observer, queue
     async def work(source):
         deliveries = await source.begin(await source.claim(10, 30))
         return await source.settle(
-            settlements(
-                deliveries, Done(), RetryAfter(60), Reject("bad"), Release(), RetryAfter(), Done()
-            )
+            settlements(deliveries, Done(), Retry(60), Reject("bad"), Release(), Retry(), Done())
         )
 
     settled = on_queue(work)
 
     assert results(settled) == ["done", "retry", "dead", "released", "retry", "done"]
-    assert [one.delivery.payload for one in settled] == list("abcdef")
+    assert [delivery.payload for delivery in settled] == list("abcdef")
     assert where(observer, queue_name) == {
         "a": "archived", "b": "hidden", "c": "dead", "d": "ready", "e": "hidden", "f": "archived",
     }  # fmt: skip
@@ -170,10 +174,10 @@ def test_attempts_are_counted_by_the_policy_of_the_handler(on_queue, observer, q
         seen = []
         while deliveries := await source.begin(await source.claim(1, 30)):
             seen.append(deliveries[0].attempt)
-            seen += results(await source.settle(settlements(deliveries, RetryAfter())))
+            seen += results(await source.settle(settlements(deliveries, Retry())))
         return seen
 
-    seen = on_queue(work, retry=Retry(max_attempts=3, first_delay_s=0))
+    seen = on_queue(work, retry=RetryPolicy(max_attempts=3, first_delay_s=0))
 
     assert seen == [1, "retry", 2, "retry", 3, "dead"]
 
@@ -190,11 +194,11 @@ def test_a_start_that_nobody_heard_of_again_counts_and_the_last_is_not_begun(
             started = await source.begin(claimed[:1])
             begun.append([delivery.attempt for delivery in started])
             # Its process dies; the other one was handed back before it started.
-            await source.settle([Settlement(delivery, Release()) for delivery in claimed[1:]])
+            await source.settle({each: Settlement(Release()) for each in claimed[1:]})
             observer.execute(f"update pgmq.q_{queue_name} set vt = clock_timestamp()")
         return begun
 
-    begun = on_queue(work, retry=Retry(max_attempts=2))
+    begun = on_queue(work, retry=RetryPolicy(max_attempts=2))
 
     assert begun == [[1], [2], [], [1]], "the third claim buries the one, the fourth has the other"
     assert where(observer, queue_name) == {"kills": "dead", "waits": "ready"}
@@ -225,8 +229,8 @@ def test_a_claim_that_is_over_is_lost_to_whoever_had_it(on_queue, observer, queu
         )
         lost = await source.extend(deliveries, 50)
         settled = [
-            results(await source.settle([Settlement(deliveries[1], answer, FAILURE)]))
-            for answer in (Done(), RetryAfter(), Reject(), Release())
+            results(await source.settle({deliveries[1]: Settlement(outcome, FAILURE)}))
+            for outcome in (Done(), Retry(), Reject(), Release())
         ]
         return [delivery.payload for delivery in lost], settled, deliveries
 
@@ -242,11 +246,11 @@ def test_what_was_done_before_the_reply_was_lost_is_done(on_queue, observer, que
 
     async def work(source):
         deliveries = await source.begin(await source.claim(4, 30))
-        said = settlements(deliveries, Done(), RetryAfter(60), Reject("bad"), Release(60))
+        said = settlements(deliveries, Done(), Retry(60), Reject("bad"), Release(60))
         source._runner = LosesReplies(source._runner)
         with pytest.raises(ConnectionFailedError):
             await source.settle(said)
-        return [await source.settle(said), await source.settle(said[:1])]
+        return [await source.settle(said), await source.settle(first(said, 1))]
 
     again, once_more = on_queue(work)
 
@@ -263,15 +267,15 @@ def test_what_was_claimed_again_before_the_reply_was_lost_is_done(on_queue, obse
 
     async def work(source):
         deliveries = await source.begin(await source.claim(4, 30))
-        said = settlements(deliveries, RetryAfter(0), Release(0), RetryAfter(0), Reject("bad"))
+        said = settlements(deliveries, Retry(0), Release(0), Retry(0), Reject("bad"))
         source._runner = LosesReplies(source._runner)
         with pytest.raises(ConnectionFailedError):
             await source.settle(said)
         claimed = await source.begin(await source.claim(4, 30))
         assert [each.payload for each in claimed] == ["a", "b", "c"]
-        assert results(await source.settle([Settlement(claimed[2], Done())])) == ["done"]
+        assert results(await source.settle({claimed[2]: Settlement(Done())})) == ["done"]
         observer.execute("delete from sluice.dead_letter")
-        return [await source.settle(said), await source.settle(said[:3])]
+        return [await source.settle(said), await source.settle(first(said, 3))]
 
     again, once_more = on_queue(work)
 
@@ -287,14 +291,14 @@ def test_settling_is_part_of_the_transaction_it_runs_in(worker_url, on_queue, ob
         observer.execute(f"update pgmq.q_{queue_name} set read_ct = 9 where message = '\"lost\"'")
         async with await psycopg.AsyncConnection.connect(worker_url) as connection:
             runner = AsyncRunner(connection)
-            said = [await runner.run(source.settling(Settlement(kept, Done())))]
+            said = [await runner.run(source.acknowledgement(kept))]
             await connection.commit()
-            said.append(await runner.run(source.settling(Settlement(lost, Done()))))
-            said.append(await runner.run(source.settling(Settlement(back, Done()))))
+            said.append(await runner.run(source.acknowledgement(lost)))
+            said.append(await runner.run(source.acknowledgement(back)))
             await connection.rollback()
         return said
 
-    assert results(on_queue(work)) == ["done", "lost", "done"]
+    assert on_queue(work) == ["done", "lost", "done"]
     assert where(observer, queue_name) == {
         "kept": "archived", "rolled back": "hidden", "lost": "hidden",
     }  # fmt: skip
@@ -355,7 +359,7 @@ def test_a_group_is_made_at_the_start_with_the_handler_s_policy(on_group, observ
         (delivery,) = await source.claim(5, 20)
         return source.name, ev_id, delivery
 
-    name, ev_id, delivery = on_group(work, retry=Retry(max_attempts=7, backoff="linear"))
+    name, ev_id, delivery = on_group(work, retry=RetryPolicy(max_attempts=7, backoff="linear"))
 
     assert name == delivery.source_name == f"group mailers of log {log_name}"
     assert (delivery.message_id, delivery.payload, delivery.attempt) == (ev_id, "new", 1)
@@ -376,9 +380,9 @@ def test_each_outcome_of_events_is_settled_in_one_call_of_settle(on_group, obser
     async def work(source):
         send_events(observer, log_name, *"abcde")
         deliveries = await source.begin(await source.claim(5, 30))
-        said = settlements(deliveries, Done(), RetryAfter(60), Reject("bad"), Release(60), Done())
-        first = results(await source.settle(said[:4]))
-        return first + results(await source.settle(said[4:]))
+        said = settlements(deliveries, Done(), Retry(60), Reject("bad"), Release(60), Done())
+        some = results(await source.settle(first(said, 4)))
+        return some + results(await source.settle({each: said[each] for each in deliveries[4:]}))
 
     assert on_group(work) == ["done", "retry", "dead", "released", "done"]
     assert group_info(observer, log_name)[:3] == (0, 2, 1)
@@ -393,7 +397,7 @@ def test_what_was_said_of_events_before_the_reply_was_lost_is_done(on_group, obs
     async def work(source):
         send_events(observer, log_name, *"abc")
         deliveries = await source.begin(await source.claim(3, 30))
-        said = settlements(deliveries, Done(), RetryAfter(60), Reject("bad"))
+        said = settlements(deliveries, Done(), Retry(60), Reject("bad"))
         source._runner = LosesReplies(source._runner)
         with pytest.raises(ConnectionFailedError):
             await source.settle(said)
@@ -417,8 +421,8 @@ def test_a_lapsed_claim_is_lost_and_the_others_of_the_call_are_settled(
         assert await source.begin(both) == kept
         assert await source.extend(both, 40) == lapsing
         with pytest.raises(LeaseLostError):
-            await source._runner.run(source.settling(Settlement(lapsing[0], Done())))
-        return results(await source.settle([Settlement(delivery, Done()) for delivery in both]))
+            await source._runner.run(source.acknowledgement(lapsing[0]))
+        return results(await source.settle({each: Settlement(Done()) for each in both}))
 
     assert on_group(work) == ["lost", "done"]
 
@@ -435,7 +439,7 @@ def test_starts_of_events_are_counted_once_for_each_claim(on_group, observer, lo
             await asyncio.sleep(0.06)
         return attempts
 
-    assert on_group(work, retry=Retry(max_attempts=2), lease_s=0.05) == [1, 2]
+    assert on_group(work, retry=RetryPolicy(max_attempts=2), lease_s=0.05) == [1, 2]
     assert group_info(observer, log_name)[:3] == (0, 0, 1)
 
 
@@ -448,10 +452,10 @@ def test_a_handler_gives_up_after_its_own_number_of_attempts(on_group, observer,
         send_events(observer, log_name, "fails")
         seen = []
         while deliveries := await source.begin(await source.claim(1, 30)):
-            seen += results(await source.settle(settlements(deliveries, RetryAfter())))
+            seen += results(await source.settle(settlements(deliveries, Retry())))
         return seen
 
-    assert on_group(work, retry=Retry(max_attempts=2, first_delay_s=0)) == ["retry", "dead"]
+    assert on_group(work, retry=RetryPolicy(max_attempts=2, first_delay_s=0)) == ["retry", "dead"]
 
 
 def test_events_behind_one_that_comes_again_go_back_with_it(on_group, observer, log_name):
@@ -464,7 +468,7 @@ def test_events_behind_one_that_comes_again_go_back_with_it(on_group, observer, 
         deliveries = await source.claim(3, 30)
         keys = [delivery.key for delivery in deliveries]
         first, behind, other = await source.begin(deliveries)
-        await source.settle(settlements([first], RetryAfter(60)))
+        await source.settle(settlements([first], Retry(60)))
         return keys, await source.begin([behind, other]) == [other]
 
     assert on_group(work) == (["ann", "ann", "bob"], True)
@@ -489,7 +493,7 @@ def test_handlers_of_a_group_share_a_source_and_what_none_is_for_is_passed_over(
             handled = []
             while deliveries := await feed.source.begin(await feed.source.claim(2, 30)):
                 handled += [(feed.spec_of(d).name, d.payload) for d in deliveries]
-                await feed.source.settle([Settlement(d, Done()) for d in deliveries])
+                await feed.source.settle({each: Settlement(Done()) for each in deliveries})
             return len(feeds), feed.specs, handled, feed.source.passed_over
 
     count, specs, handled, passed_over = asyncio.run(main())
@@ -519,7 +523,7 @@ def test_a_group_that_allows_fewer_attempts_than_its_handler_is_logged_with_both
 
     route = GroupRoute(log_name, "limited")
     for attempts in (3, 2, 5):
-        with_source(worker_url, nothing, route, retry=Retry(max_attempts=attempts))
+        with_source(worker_url, nothing, route, retry=RetryPolicy(max_attempts=attempts))
 
     (line,) = [each for each in caplog.messages if "attempts" in each]
     assert "allows 3 attempts" in line

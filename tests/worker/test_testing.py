@@ -17,9 +17,9 @@ import psycopg
 import pytest
 
 from pgsluice.errors import ArgumentError, PayloadError
-from pgsluice.worker import App, Batch, Context, Done, Reject, Release, RetryAfter, SyncContext
+from pgsluice.worker import App, Batch, Context, Done, Reject, Release, Retry, SyncContext
+from pgsluice.worker.engine.settlement import Settlement
 from pgsluice.worker.testing import (
-    Result,
     create_queues,
     drain,
     drain_async,
@@ -47,7 +47,7 @@ async def mail(order: Order, context: Context) -> Any:
     if order.id == 2:
         return Release(5)
     if order.id == 3:
-        raise RetryAfter(7, "busy")
+        raise Retry(7, "busy")
     if order.id == 4:
         raise KeyError("who")
     if order.id == 5:
@@ -86,27 +86,27 @@ async def ledger(order: Order, context: Context) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "answer", "error_type"),
+    ("number", "outcome", "error_type"),
     [
         (1, Done(), None),
         (2, Release(5), None),
-        (3, RetryAfter(7, "busy"), "RetryAfter"),
+        (3, Retry(7, "busy"), "Retry"),
         (4, Reject("gave up on KeyError"), "KeyError"),
-        (5, RetryAfter(), "ValueError"),
-        (7, RetryAfter(), "timeout"),
+        (5, Retry(), "ValueError"),
+        (7, Retry(), "timeout"),
     ],
 )
-def test_a_handler_is_run_and_what_it_returns_or_raises_is_the_answer(number, answer, error_type):
+def test_a_handler_is_run_and_what_it_returns_or_raises_is_the_outcome(number, outcome, error_type):
     result = run_handler(mail, Order(number))
 
-    assert result.answer == answer
+    assert result.outcome == outcome
     assert (result.failure and result.failure.error_type) == error_type
 
 
 def test_the_context_is_what_the_test_says():
     result = run_handler(seen, Order(1), attempt=3, headers={"h": 1}, key="k", message_id=7)
 
-    assert result.answer == Reject("(3, 7, {'h': 1}, 'k', 'seen')")
+    assert result.outcome == Reject("(3, 7, {'h': 1}, 'k', 'seen')")
 
 
 def test_a_payload_goes_the_way_of_a_message():
@@ -115,21 +115,21 @@ def test_a_payload_goes_the_way_of_a_message():
 
     result = run_handler(seen, {"id": "x"}, stored=True)
 
-    assert result.answer == Reject("payload")
+    assert result.outcome == Reject("payload")
     assert result.failure.message == "payload.id is of type str; it must be int"
 
 
-def test_a_batch_has_an_answer_for_each_message():
+def test_a_batch_has_an_outcome_for_each_message():
     results = run_batch(load, [Order(1), Order(2)])
 
-    assert [result.answer for result in results] == [Reject("odd"), Done()]
+    assert [result.outcome for result in results] == [Reject("odd"), Done()]
 
 
 @pytest.mark.slow
 def test_a_process_that_dies_is_a_failure_and_the_test_lives():
     result = run_handler(sums, [4, 5])
 
-    assert (result.answer, result.failure.error_type) == (RetryAfter(), "process died")
+    assert (result.outcome, result.failure.error_type) == (Retry(), "process died")
 
 
 def test_middleware_is_called_too():
@@ -143,7 +143,7 @@ def test_middleware_is_called_too():
     async def note(call, payload, context):
         return await call(payload * 2, context)
 
-    assert run_handler(double, 21) == Result(Done())
+    assert run_handler(double, 21) == Settlement(Done())
     assert said == [42]
 
 
@@ -156,7 +156,7 @@ def test_a_lost_claim_is_found_out():
 def test_a_transaction_is_that_of_the_tests_connection(worker_url, observer):
     with psycopg.connect(worker_url) as connection:
         connection.execute("select 1")
-        assert run_handler(stock, Order(1), connection=connection).answer == Done()
+        assert run_handler(stock, Order(1), connection=connection).outcome == Done()
         assert rows(connection, "select msg_id from effect where queue_name = 'stock'") == [(1,)]
         connection.rollback()
 
@@ -170,7 +170,8 @@ async def test_in_an_event_loop_the_same_is_awaited(worker_url):
     with pytest.raises(ArgumentError, match=r"await drain_async\(\)"):
         drain(app)
     async with await psycopg.AsyncConnection.connect(worker_url) as connection:
-        assert await run_handler_async(ledger, Order(2), connection=connection) == Result(Done())
+        settlement = await run_handler_async(ledger, Order(2), connection=connection)
+        assert settlement == Settlement(Done(), result="done")
         await connection.rollback()
 
 

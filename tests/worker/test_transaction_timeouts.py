@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from pgsluice import WorkQueue
-from pgsluice.worker import App, Context, Retry, SyncContext
+from pgsluice.worker import App, Context, RetryPolicy, SyncContext
 from support import rows
 from worker.test_worker import EFFECT, drained, effects, left
 
@@ -69,7 +69,7 @@ async def test_a_transaction_that_the_server_ends_for_its_time_counts_as_an_atte
                 elif does != "ignore":
                     raise
 
-    app.handler(queue_name, name="tested", mode=mode, retry=Retry(max_attempts=1))(
+    app.handler(queue_name, name="tested", mode=mode, retry=RetryPolicy(max_attempts=1))(
         in_loop if is_async else in_thread
     )
     WorkQueue(observer).send(queue_name, 1)

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from pgsluice import App, AsyncListener, EventLog, ListenerState, Notifier, Ticker, WorkQueue
-from pgsluice.worker.engine.delivery import Settlement
+from pgsluice.outcome import Done, Retry
+from pgsluice.worker.engine.settlement import Settlement
 from pgsluice.worker.engine.sources import make_source
 from pgsluice.worker.engine.worker import Worker
-from pgsluice.worker.handlers.answer import Done, RetryAfter
 from pgsluice.worker.handlers.handler import GroupRoute, Limits, QueueRoute
 from support import value
 from support.listen import running
@@ -66,7 +66,7 @@ async def look(source, arrived):
         for delivery in await source.claim(10, 30):
             arrived.append((time.monotonic(), delivery))
             if not arrived[-1][1].attempt > 1:
-                await source.settle([Settlement(delivery, Done())])
+                await source.settle({delivery: Settlement(Done())})
         await source.wait(NEVER_S)
 
 
@@ -235,7 +235,7 @@ def test_an_event_is_handled_as_soon_as_it_is_inserted_and_again_at_its_time(
                     await arrival(arrived, number + 1, 10)
             EventLog(observer).insert_event(log_name, "t", "fails")
             (failing,) = await source.claim(1, 30)
-            await source.settle([Settlement(failing, RetryAfter(1.5))])
+            await source.settle({failing: Settlement(Retry(1.5))})
             due_s = time.monotonic() + 1.5
             async with looking(source) as again:
                 await arrival(again, 1)

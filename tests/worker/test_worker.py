@@ -15,7 +15,7 @@ from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call
 from pgsluice.client.calls.call import nothing
 from pgsluice.errors import ConnectionFailedError, LeaseLostError
-from pgsluice.worker import App, Context, Reject, Release, Retry, RetryAfter, SyncContext
+from pgsluice.worker import App, Context, Reject, Release, Retry, RetryPolicy, SyncContext
 from pgsluice.worker.engine import connections
 from pgsluice.worker.engine.worker import Worker
 from support import rows, value
@@ -57,7 +57,7 @@ def handle(request, app, queue_name):
     """Makes a handler that does what it is told in `context.transaction()` or, in mode `transaction`, around it."""
 
     def make(do, **options):
-        given = {"retry": Retry(max_attempts=2, first_delay_s=0), **options}
+        given = {"retry": RetryPolicy(max_attempts=2, first_delay_s=0), **options}
 
         async def in_loop(payload, context: Context):
             async with context.transaction() as connection:
@@ -132,7 +132,7 @@ async def test_a_message_is_archived_in_the_transaction_of_its_effect(
 async def test_a_failed_message_is_tried_again_after_each_delay_of_the_handlers_policy(
     app, observer, queue_name
 ):
-    policy = Retry(max_attempts=4, first_delay_s=100, factor=3, max_delay_s=600)
+    policy = RetryPolicy(max_attempts=4, first_delay_s=100, factor=3, max_delay_s=600)
 
     @app.handler(queue_name, name="tested", retry=policy)
     async def fail(_payload):
@@ -151,7 +151,7 @@ async def test_a_failed_message_is_tried_again_after_each_delay_of_the_handlers_
 
 
 async def test_a_dead_letter_has_the_message_and_the_trace_of_its_error(app, observer, queue_name):
-    @app.handler(queue_name, name="tested", retry=Retry(max_attempts=1))
+    @app.handler(queue_name, name="tested", retry=RetryPolicy(max_attempts=1))
     async def fail(payload):
         raise ValueError(f"cannot \x00 work \ud83d on {payload}")  # PostgreSQL cannot store these
 
@@ -174,7 +174,7 @@ async def test_a_dead_letter_has_the_message_and_the_trace_of_its_error(app, obs
 
 @pytest.mark.parametrize(
     ("answer", "ends"),
-    [(Reject("no"), (0, 0, 1)), (Release(60), (1, 0, 0)), (RetryAfter(60), (1, 0, 0))],
+    [(Reject("no"), (0, 0, 1)), (Release(60), (1, 0, 0)), (Retry(60), (1, 0, 0))],
 )
 async def test_in_mode_transaction_only_done_is_committed(
     app, handle, observer, queue_name, answer, ends
@@ -252,7 +252,7 @@ async def test_a_thread_that_hangs_in_its_transaction_is_cut_off_from_it(app, ob
         name="tested",
         mode="transaction",
         timeout_s=0.3,
-        retry=Retry(2, first_delay_s=0),
+        retry=RetryPolicy(2, first_delay_s=0),
     )
     def tested(_payload: object, context: SyncContext) -> None:
         if context.attempt == 1:
@@ -322,7 +322,7 @@ async def test_a_heartbeat_tells_a_handler_that_its_claim_is_over(app, observer,
 async def test_what_is_given_back_at_a_stop_does_not_count(app, observer, queue_name):
     going = asyncio.Event()
 
-    @app.handler(queue_name, name="tested", concurrency=2, retry=Retry(1))
+    @app.handler(queue_name, name="tested", concurrency=2, retry=RetryPolicy(1))
     async def tested(_payload: object) -> None:
         await going.wait()
 
@@ -343,14 +343,14 @@ async def test_what_is_given_back_at_a_stop_does_not_count(app, observer, queue_
 KILLED = """
 import os, sys
 import psycopg
-from pgsluice import App, Retry, SyncContext
+from pgsluice import App, RetryPolicy, SyncContext
 from pgsluice.worker.testing import drain
 
 url, queue_name, concurrency = sys.argv[1:]
 app = App(url)
 EFFECT = "insert into effect values (%s, %s, %s)"
 
-@app.handler(queue_name, concurrency=int(concurrency), retry=Retry(max_attempts=2))
+@app.handler(queue_name, concurrency=int(concurrency), retry=RetryPolicy(max_attempts=2))
 def handle(payload, context: SyncContext):
     with context.transaction() as connection, psycopg.connect(url, autocommit=True) as other:
         other.execute(EFFECT, [queue_name, context.message_id, "started"])
@@ -402,7 +402,7 @@ async def test_workers_side_by_side_give_every_message_one_effect(
         if context.message_id % 5 == 0 and context.attempt < 3:
             raise ValueError("not yet")
 
-    handle(fail_some, retry=Retry(max_attempts=5, first_delay_s=0))
+    handle(fail_some, retry=RetryPolicy(max_attempts=5, first_delay_s=0))
     WorkQueue(observer).send_batch(queue_name, list(range(count)))
 
     await asyncio.gather(*(drained(app) for _ in range(4)))

@@ -14,7 +14,7 @@ from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
 from pgsluice.cli.output import show
 from pgsluice.cli.queue_archive import FOR_EVER, duration
-from pgsluice.client import RetryPolicy
+from pgsluice.client import QueueRetryPolicy
 from pgsluice.errors import QueueNotFoundError
 
 
@@ -137,7 +137,7 @@ def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     )
 
 
-def _shown(policy: RetryPolicy) -> dict[str, Any]:
+def _shown(policy: QueueRetryPolicy) -> dict[str, Any]:
     """With the unit in the names, where the values are numbers."""
     fields = asdict(policy)
     return {

@@ -72,8 +72,7 @@ if TYPE_CHECKING:
     from pgsluice.client.retry_records import (
         BegunAttempt,
         FailedMessage,
-        FailureOutcome,
-        RetryPolicy,
+        QueueRetryPolicy,
     )
     from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 
@@ -101,7 +100,6 @@ __all__ = [
     "EventLog",
     "Export",
     "FailedMessage",
-    "FailureOutcome",
     "FiredSlot",
     "GroupInfo",
     "GroupOptions",
@@ -121,6 +119,7 @@ __all__ = [
     "QueueInfo",
     "QueueLimits",
     "QueueMetrics",
+    "QueueRetryPolicy",
     "QueueStream",
     "Redriven",
     "RedrivenEvent",
@@ -128,7 +127,6 @@ __all__ = [
     "ReplayStep",
     "Replayed",
     "RestoredLog",
-    "RetryPolicy",
     "RotationStep",
     "RoutingMatch",
     "Schedule",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypedDict
 
-Outcome = Literal["accept", "release", "retry", "reject"]
+AcknowledgeType = Literal["accept", "release", "retry", "reject"]
 
 
 class GroupOptions(TypedDict, total=False):

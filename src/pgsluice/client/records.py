@@ -32,16 +32,22 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ClaimOutcome:
-    """What became of a claim that was to be settled.
+    """The result of settling or extending one claim.
 
     Attributes:
         msg_id: The message.
-        outcome: `done`; `stale`: somebody has claimed the message since, and keeps it; `gone`: it is not in the queue
-            any more: acknowledged before, by this or another claim. To a retry after a lost reply, `gone` is fine.
+        outcome: `done`; `stale`: another consumer has claimed the message since, and keeps it; `gone`: it is not in
+            the queue any more: acknowledged before, by this or another claim. To a retry after a lost reply, `gone` is
+            fine. From `fail` also `retry`: it will be redelivered; `dead`: it is a dead letter; after a lost reply,
+            what the first call did.
+        attempt: From `fail`, the number of the attempt that failed; None when the claim is stale or gone.
+        delay_s: For `retry`, seconds until it is visible again; None after a lost reply.
     """
 
     msg_id: int
-    outcome: Literal["done", "stale", "gone"]
+    outcome: Literal["done", "stale", "gone", "retry", "dead"]
+    attempt: int | None = None
+    delay_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
 from pgsluice.client.records import Message
+from pgsluice.outcome import Reject, Retry
 
 Backoff = Literal["constant", "linear", "exponential"]
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class QueueRetryPolicy:
     """When messages of a queue that failed are tried again, and when they are given up.
 
     Attributes:
@@ -57,36 +58,14 @@ class FailedMessage:
 
     Attributes:
         message: As the claim returned it.
-        delay_s: Seconds until it is tried again, 0 or more; None: as the policy says.
-        reject: It is not to be tried again.
-        reason: Why, in a few words.
+        outcome: `Retry` or `Reject`, with its reason.
         error_type: What kind of error: the name of an exception, or a word like `timeout`.
         error: What the error says.
         trace: Its traceback.
     """
 
     message: Message
-    delay_s: float | None = None
-    reject: bool = False
-    reason: str | None = None
+    outcome: Retry | Reject = field(default_factory=Retry)
     error_type: str | None = None
     error: str | None = None
     trace: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FailureOutcome:
-    """What became of a message whose handler failed.
-
-    Attributes:
-        msg_id: The message.
-        outcome: `retry`: it comes again; `dead`: it is a dead letter; `stale`: somebody has claimed it since, or it was
-            handed back; `gone`: it is not in the queue any more. After a lost reply: what the first call did.
-        attempt: The number of the attempt that failed, or None when it is stale or gone.
-        delay_s: For `retry`, seconds until it is visible again; None after a lost reply, and with other outcomes.
-    """
-
-    msg_id: int
-    outcome: Literal["retry", "dead", "stale", "gone"]
-    attempt: int | None
-    delay_s: float | None

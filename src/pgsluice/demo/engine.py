@@ -22,7 +22,7 @@ from pgsluice.demo.reconcile import LOG
 from pgsluice.demo.statements import one_row
 from pgsluice.demo.workspace import Workspace
 from pgsluice.errors import LogStateError
-from pgsluice.worker import App, Notifier, Retry, Ticker, Worker
+from pgsluice.worker import App, Notifier, RetryPolicy, Ticker, Worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ _TRIGGER_S = 1.0
 _WINDOW_S = 1  # of the figures; the load lasts seconds
 # A delivery that ends with a crash counts as an attempt: so many crashes may hit one good message, and yet
 # the poison is found out within the load.
-_RETRY = Retry(max_attempts=8, first_delay_s=1, factor=1.0)
+_RETRY = RetryPolicy(max_attempts=8, first_delay_s=1, factor=1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,16 @@
 """Processes and threads that run your code, the one that ticks, and those that wake and are woken."""
 
+from pgsluice.outcome import Done, Outcome, Reject, Release, Retry
 from pgsluice.worker.app.app import App
 from pgsluice.worker.engine._async.event_batch import AsyncEventBatch
 from pgsluice.worker.engine._async.event_consumer import AsyncEventConsumer
 from pgsluice.worker.engine._sync.event_batch import EventBatch
 from pgsluice.worker.engine._sync.event_consumer import EventConsumer
+from pgsluice.worker.engine.consumed_batch import ConsumedBatch
 from pgsluice.worker.engine.context import Context, SyncContext
 from pgsluice.worker.engine.worker import Worker, WorkerOptions
-from pgsluice.worker.handlers.answer import Answer, Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import Batch, Execution, Mode
-from pgsluice.worker.handlers.outcome import ConsumedBatch, RetryEventError, RetryIn
-from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.handlers.retry import RetryPolicy
 from pgsluice.worker.handlers.sendable import Handler
 from pgsluice.worker.upkeep.maintainer import Maintainer, Pace
 from pgsluice.worker.upkeep.maintenance import Maintenance
@@ -21,7 +21,6 @@ from pgsluice.worker.wakeups.notifier import Notifier
 from pgsluice.worker.wakeups.subscription import AsyncSubscription, Subscription
 
 __all__ = [
-    "Answer",
     "App",
     "AsyncEventBatch",
     "AsyncEventConsumer",
@@ -41,13 +40,12 @@ __all__ = [
     "Maintenance",
     "Mode",
     "Notifier",
+    "Outcome",
     "Pace",
     "Reject",
     "Release",
     "Retry",
-    "RetryAfter",
-    "RetryEventError",
-    "RetryIn",
+    "RetryPolicy",
     "ScheduleSpec",
     "Scheduler",
     "Subscription",

@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -20,34 +19,17 @@ from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError, HandlerError, RetryableError
 from pgsluice.worker.app.app import App
 from pgsluice.worker.engine.connections import Connections
-from pgsluice.worker.engine.delivery import Counts, Delivery, Failure, Settled, Settlement
-from pgsluice.worker.engine.ending import Ending
+from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.lock_waits import LockWaits
+from pgsluice.worker.engine.settlement import Counts, Result, Settlement
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.worker import Worker
-from pgsluice.worker.handlers.answer import Answer
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.sendable import Handler
 
 _SOURCE_NAME = "a test"
 _TICK_S = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What became of a message.
-
-    Attributes:
-        answer: `Done`, `RetryAfter`, `Release` or `Reject`: what the handler returned or raised, or what its options
-            make of the exception.
-        failure: The class, the text and the traceback of what it raised, where it failed; else None.
-        is_lost: Whether the handler found that its claim was over.
-    """
-
-    answer: Answer
-    failure: Failure | None = None
-    is_lost: bool = False
 
 
 def run_handler(
@@ -61,7 +43,7 @@ def run_handler(
     message_id: int = 1,
     connection: Connection[Any] | AsyncConnection[Any] | None = None,
     lost: bool = False,
-) -> Result:
+) -> Settlement:
     """Run a handler for one message as a worker does: through JSON, its middleware, its time limit, where it runs.
 
     Args:
@@ -76,7 +58,8 @@ def run_handler(
         lost: Let the claim be over, which the handler finds out when it looks, or at the end of its transaction.
 
     Returns:
-        What became of it.
+        Its outcome and, if it failed, why. The result is `done` when its own transaction acknowledged it, `lost` when
+        its claim was over, else None.
 
     Raises:
         PayloadError: The payload could not be sent.
@@ -109,7 +92,7 @@ async def run_handler_async(
     message_id: int = 1,
     connection: Connection[Any] | AsyncConnection[Any] | None = None,
     lost: bool = False,
-) -> Result:
+) -> Settlement:
     """As `run_handler`, in an event loop."""
     spec = _spec_of(handler)
     if spec.batch is not None:
@@ -120,7 +103,7 @@ async def run_handler_async(
     source = _NoSource(lost=lost)
     async with _executor(handler, connection) as executor:
         context = executor.context(spec, delivery, cast("Source", source))
-        return _result(await executor.handle(spec, context))
+        return await executor.handle(spec, context)
 
 
 def run_batch(
@@ -130,8 +113,8 @@ def run_batch(
     stored: bool = False,
     attempt: int = 1,
     connection: Connection[Any] | AsyncConnection[Any] | None = None,
-) -> list[Result]:
-    """Run a handler of batches for some messages; what became of each, in their order.
+) -> list[Settlement]:
+    """Run a handler of batches for some messages; the settlement of each, in their order.
 
     Args:
         handler: What `App.handler` made.
@@ -155,7 +138,7 @@ async def run_batch_async(
     stored: bool = False,
     attempt: int = 1,
     connection: Connection[Any] | AsyncConnection[Any] | None = None,
-) -> list[Result]:
+) -> list[Settlement]:
     """As `run_batch`, in an event loop."""
     spec = _spec_of(handler)
     if spec.batch is None:
@@ -167,7 +150,7 @@ async def run_batch_async(
     source = cast("Source", _NoSource())
     async with _executor(handler, connection) as executor:
         contexts = [executor.context(spec, delivery, source) for delivery in deliveries]
-        return [_result(ending) for ending in await executor.handle_batch(spec, contexts)]
+        return await executor.handle_batch(spec, contexts)
 
 
 def drain(
@@ -190,7 +173,7 @@ def drain(
         idle_s: For how long there must have been nothing, seconds.
 
     Returns:
-        What became of the messages, by the name of the handler.
+        Counts of the messages by result, by the name of the handler.
 
     Raises:
         ArgumentError: There is an event loop: await `drain_async`. Or the app has no such handler.
@@ -289,10 +272,6 @@ def _delivery(
     )
 
 
-def _result(ending: Ending) -> Result:
-    return Result(ending.answer, ending.failure, ending.settled == "lost")
-
-
 @contextlib.asynccontextmanager
 async def _executor(
     handler: Handler[Any, ..., Any], connection: Connection[Any] | AsyncConnection[Any] | None
@@ -320,8 +299,8 @@ class _NoSource:
     ) -> list[Delivery]:
         return list(deliveries) if self._lost else []
 
-    def settling(self, settlement: Settlement) -> Call[Settled]:
-        return no_change(Settled(settlement.delivery, "lost" if self._lost else "done"))
+    def acknowledgement(self, _delivery: Delivery) -> Call[Result]:
+        return no_change("lost" if self._lost else "done")
 
 
 class _Given:

@@ -13,12 +13,12 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import dead_events, share_groups
 from pgsluice.client.group_records import (
+    AcknowledgeType,
     BlockedKey,
     ClaimedEvent,
     GroupInfo,
     GroupOptions,
     OpenClaim,
-    Outcome,
 )
 from pgsluice.client.log_records import DeadEvent, RedrivenEvent
 
@@ -332,7 +332,7 @@ class AsyncShareGroup:
     async def acknowledge(
         self,
         claim: int | ClaimedEvent | Sequence[ClaimedEvent],
-        outcome: Outcome = "accept",
+        outcome: AcknowledgeType = "accept",
         *,
         ev_ids: Sequence[int] | None = None,
         delay_s: float | None = None,

@@ -47,13 +47,7 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
-from pgsluice.client.retry_records import (
-    Backoff,
-    BegunAttempt,
-    FailedMessage,
-    FailureOutcome,
-    RetryPolicy,
-)
+from pgsluice.client.retry_records import Backoff, BegunAttempt, FailedMessage, QueueRetryPolicy
 
 
 class AsyncWorkQueue:
@@ -1568,7 +1562,7 @@ class AsyncWorkQueue:
         """
         return await self._runner.run(retries.drop_retry_policy(queue_name))
 
-    async def list_retry_policies(self) -> list[RetryPolicy]:
+    async def list_retry_policies(self) -> list[QueueRetryPolicy]:
         """Return every queue, by name, with its retry policy.
 
         Source: `sluice.list_retry_policies`.
@@ -1630,7 +1624,7 @@ class AsyncWorkQueue:
         *,
         worker: str | None = None,
         policy: dict[str, Any] | None = None,
-    ) -> list[FailureOutcome]:
+    ) -> list[ClaimOutcome]:
         """Settle claimed messages whose handlers failed: each comes again after a pause, or is a dead letter.
 
         Said again, as after a lost reply, it changes nothing and returns what was done.

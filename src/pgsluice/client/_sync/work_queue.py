@@ -47,13 +47,7 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
-from pgsluice.client.retry_records import (
-    Backoff,
-    BegunAttempt,
-    FailedMessage,
-    FailureOutcome,
-    RetryPolicy,
-)
+from pgsluice.client.retry_records import Backoff, BegunAttempt, FailedMessage, QueueRetryPolicy
 
 
 class WorkQueue:
@@ -1560,7 +1554,7 @@ class WorkQueue:
         """
         return self._runner.run(retries.drop_retry_policy(queue_name))
 
-    def list_retry_policies(self) -> list[RetryPolicy]:
+    def list_retry_policies(self) -> list[QueueRetryPolicy]:
         """Return every queue, by name, with its retry policy.
 
         Source: `sluice.list_retry_policies`.
@@ -1620,7 +1614,7 @@ class WorkQueue:
         *,
         worker: str | None = None,
         policy: dict[str, Any] | None = None,
-    ) -> list[FailureOutcome]:
+    ) -> list[ClaimOutcome]:
         """Settle claimed messages whose handlers failed: each comes again after a pause, or is a dead letter.
 
         Said again, as after a lost reply, it changes nothing and returns what was done.

@@ -19,10 +19,10 @@ from pgsluice.client.retry_records import (
     Backoff,
     BegunAttempt,
     FailedMessage,
-    FailureOutcome,
-    RetryPolicy,
+    QueueRetryPolicy,
 )
 from pgsluice.errors import ArgumentError
+from pgsluice.outcome import Reject, Retry
 
 
 @method(WorkQueue)
@@ -83,12 +83,12 @@ def drop_retry_policy(queue_name: str) -> Call[bool]:
 
 
 @method(WorkQueue)
-def list_retry_policies() -> Call[list[RetryPolicy]]:
+def list_retry_policies() -> Call[list[QueueRetryPolicy]]:
     """Return every queue, by name, with its retry policy.
 
     Source: `sluice.list_retry_policies`.
     """
-    return Call("select * from sluice.list_retry_policies()", (), record(RetryPolicy))
+    return Call("select * from sluice.list_retry_policies()", (), record(QueueRetryPolicy))
 
 
 @method(WorkQueue, keywords="worker")
@@ -153,7 +153,7 @@ def fail(
     failures: Sequence[FailedMessage],
     worker: str | None = None,
     policy: dict[str, Any] | None = None,
-) -> Call[list[FailureOutcome]]:
+) -> Call[list[ClaimOutcome]]:
     """Settle claimed messages whose handlers failed: each comes again after a pause, or is a dead letter.
 
     Said again, as after a lost reply, it changes nothing and returns what was done.
@@ -180,7 +180,7 @@ def fail(
         worker,
         json_parameter(policy, "policy"),
     )
-    return Call(sql, parameters, record(FailureOutcome), queue_name)
+    return Call(sql, parameters, record(ClaimOutcome), queue_name)
 
 
 @method(WorkQueue, keywords="delay_s")
@@ -240,11 +240,11 @@ def _claims(messages: Sequence[Message]) -> tuple[list[int], list[int]]:
 
 
 def _failure(failure: FailedMessage) -> dict[str, Any]:
-    seconds(failure.delay_s, "delay_s")
+    outcome = failure.outcome
     texts = {
         name: text and storable(text)
         for name, text in (
-            ("reason", failure.reason),
+            ("reason", outcome.reason),
             ("error_type", failure.error_type),
             ("error", failure.error),
             ("trace", failure.trace),
@@ -253,8 +253,8 @@ def _failure(failure: FailedMessage) -> dict[str, Any]:
     return {
         "msg_id": failure.message.msg_id,
         "read_ct": failure.message.read_ct,
-        "delay": failure.delay_s,
-        "reject": failure.reject,
+        "delay": outcome.delay_s if isinstance(outcome, Retry) else None,
+        "reject": isinstance(outcome, Reject),
         **texts,
     }
 

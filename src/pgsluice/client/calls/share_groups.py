@@ -11,12 +11,12 @@ from pgsluice.client.calls.call import Call, column, nothing, record, scalar
 from pgsluice.client.calls.clients import EventLog, ShareGroup, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.group_records import (
+    AcknowledgeType,
     BlockedKey,
     ClaimedEvent,
     GroupInfo,
     GroupOptions,
     OpenClaim,
-    Outcome,
 )
 from pgsluice.errors import ArgumentError
 
@@ -184,7 +184,7 @@ def acknowledge(
     queue_name: str,
     group_name: str,
     claim: int | ClaimedEvent | Sequence[ClaimedEvent],
-    outcome: Outcome = "accept",
+    outcome: AcknowledgeType = "accept",
     ev_ids: Sequence[int] | None = None,
     delay_s: float | None = None,
     error: str | None = None,

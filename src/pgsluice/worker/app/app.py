@@ -41,7 +41,7 @@ from pgsluice.worker.handlers.handler import (
     QueueRoute,
 )
 from pgsluice.worker.handlers.middleware import Middleware, check_middleware
-from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.handlers.retry import RetryPolicy
 from pgsluice.worker.handlers.sendable import Handler
 from pgsluice.worker.handlers.sending import Sending, prioritised
 from pgsluice.worker.handlers.sending_pools import SendingPools
@@ -66,7 +66,7 @@ class HandlerOptions(TypedDict, total=False):
     consumer: str | None
     event_types: Iterable[str]
     name: str | None
-    retry: Retry | None
+    retry: RetryPolicy | None
     retry_on: Iterable[type[BaseException]]
     give_up_on: Iterable[type[BaseException]]
     timeout_s: float | None
@@ -154,7 +154,7 @@ class App:
         consumer: str | None = None,
         event_types: Iterable[str] = (),
         name: str | None = None,
-        retry: Retry | None = None,
+        retry: RetryPolicy | None = None,
         retry_on: Iterable[type[BaseException]] = (),
         give_up_on: Iterable[type[BaseException]] = (),
         timeout_s: float | None = None,
@@ -174,7 +174,7 @@ class App:
         """Make a function the handler of a queue, or of events of a log.
 
         The function takes the payload, of the type that it is annotated with, and, if it has a second parameter, the
-        context. What it returns or raises is the answer: nothing or `Done`, `RetryAfter`, `Release` or `Reject`; any
+        context. What it returns or raises is the answer: nothing or `Done`, `Retry`, `Release` or `Reject`; any
         other exception means that it is tried again.
 
         Args:

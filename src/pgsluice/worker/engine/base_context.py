@@ -19,10 +19,10 @@ from psycopg.pq import TransactionStatus
 from pgsluice.client.calls import Call
 from pgsluice.errors import ConnectionFailedError, HandlerError, LeaseLostError
 from pgsluice.worker.engine.connections import Connections, has_ended
-from pgsluice.worker.engine.delivery import Delivery, Settled, Settlement
+from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.lost_sessions import was_lost
+from pgsluice.worker.engine.settlement import Result
 from pgsluice.worker.engine.source import Source
-from pgsluice.worker.handlers.answer import Done
 from pgsluice.worker.handlers.handler import HandlerSpec
 
 
@@ -125,7 +125,7 @@ class BaseContext:
         """The message as the runtime has it."""
         return self._delivery
 
-    def _acknowledgement(self) -> Call[Settled]:
+    def _acknowledgement(self) -> Call[Result]:
         self._require_own_process()
         if self.is_acknowledged or self.is_acknowledging:
             raise HandlerError(
@@ -135,7 +135,7 @@ class BaseContext:
             raise HandlerError(
                 "a handler in a process of its own has no connection of the worker; run it in a thread"
             )
-        return self._source.settling(Settlement(self._delivery, Done()))
+        return self._source.acknowledgement(self._delivery)
 
     def _require_own_process(self) -> None:
         if os.getpid() != self._pid:
@@ -165,9 +165,9 @@ class BaseContext:
             self.is_session_lost = True
             raise
 
-    def _check(self, settled: Settled | None = None) -> None:
+    def _check(self, result: Result | None = None) -> None:
         """Refuse to go on without the claim."""
-        if settled is not None and settled.result == "lost":
+        if result == "lost":
             self.lost.set()
         if self.lost.is_set():
             raise LeaseLostError(

@@ -15,20 +15,20 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client import AsyncEventLog, Event
 from pgsluice.errors import BatchNotFoundError, LogStateError, PrivilegeError
+from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker.engine._async.event_consumer import AsyncEventConsumer
+from pgsluice.worker.engine.consumed_batch import attempt_of
 from pgsluice.worker.engine.context import Context, SyncContext
-from pgsluice.worker.engine.delivery import Counts, Delivery, Failure, Settled
-from pgsluice.worker.engine.ending import Ending
+from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
 from pgsluice.worker.engine.failures import EventFailedError
 from pgsluice.worker.engine.lane import IDLE_S
 from pgsluice.worker.engine.routing import Routing
+from pgsluice.worker.engine.settlement import Counts, Settlement
 from pgsluice.worker.engine.status import HandlerStatus, SourceStatus
-from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, HandlerSpec
-from pgsluice.worker.handlers.outcome import RetryEventError, attempt_of
-from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.handlers.retry import RetryPolicy
 from pgsluice.worker.pause import Backoff, Complaints, async_pause
 from pgsluice.worker.wakeups.listener import AsyncListener
 
@@ -101,15 +101,15 @@ class ConsumerLane:
             route.log_name,
             route.consumer_name,
             on_event=self._on_event,
-            # Which attempt is the last is decided here: what is raised but `RetryEventError` is final.
-            retry=Retry(max_attempts=1),
+            # Which attempt is the last is decided here: an error is final, and a retry is a `Release`.
+            retry=RetryPolicy(max_attempts=1),
             dead_letter_queue=route.dead_letter_queue,
             register=False,
         )
         self._counts = {spec.name: Counts() for spec in specs}
         self._errors: dict[str, str | None] = {spec.name: None for spec in specs}
         # Of the batch in hand.
-        self._results: dict[int, tuple[HandlerSpec, Settled, Failure | None]] = {}
+        self._results: dict[int, tuple[HandlerSpec, Delivery, Settlement]] = {}
         self._running: str | None = None
         self._context: SyncContext | _BatchContext | None = None
         self._stopping = asyncio.Event()
@@ -211,8 +211,9 @@ class ConsumerLane:
 
     def _count(self) -> None:
         self.active_s = time.monotonic()
-        for spec, settled, _ in self._results.values():
-            self._counts[spec.name].add(settled)
+        for spec, _, settlement in self._results.values():
+            assert settlement.result is not None  # noqa: S101 - noted with one
+            self._counts[spec.name].add(settlement.result)
         self._report()
         self._results = {}
 
@@ -223,17 +224,16 @@ class ConsumerLane:
             blocked_s: The consumer stays before the event that failed for the last time, and retries its batch
                 after this time, in seconds.
         """
-        for spec, settled, failure in self._results.values():
-            if failure is not None:
-                is_blocked = settled.result == "dead" and blocked_s is not None
-                delivery = settled.delivery
+        for spec, delivery, settlement in self._results.values():
+            if settlement.failure is not None and settlement.result is not None:
+                is_blocked = settlement.result == "dead" and blocked_s is not None
                 self._failures.report(
                     Origin.of(spec),
                     delivery.message_id,
                     delivery.attempt,
-                    failure,
-                    "blocked" if is_blocked else settled.result,
-                    next_retry_s=blocked_s if is_blocked else settled.next_retry_s,
+                    settlement.failure,
+                    "blocked" if is_blocked else settlement.result,
+                    next_retry_s=blocked_s if is_blocked else settlement.next_retry_s,
                     payload=delivery.payload,
                 )
 
@@ -266,42 +266,35 @@ class ConsumerLane:
         )
         self._running, self._context = spec.name, context
         try:
-            ending = await self._executor.handle(spec, context)
+            settlement = await self._executor.handle(spec, context)
         finally:
             self._running = self._context = None
-        self._end(spec, delivery, ending)
+        self._end(spec, delivery, settlement)
 
-    def _end(self, spec: HandlerSpec, delivery: Delivery, ending: Ending) -> None:
-        """Note what became of an event; raise what lets the consumer do it."""
-        failure = ending.failure or Failure(type(ending.answer).__name__, "")
-        match ending.answer:
+    def _end(self, spec: HandlerSpec, delivery: Delivery, settlement: Settlement) -> None:
+        """Note the result of an event; raise what lets the consumer apply it."""
+        failure = settlement.failure or Failure(type(settlement.outcome).__name__, "")
+        failed = replace(settlement, failure=failure)
+        match settlement.outcome:
             case Done():
-                self._note(spec, delivery, "done")
+                self._note(spec, delivery, Settlement(Done(), result="done"))
             case Release(delay_s=delay_s):
-                self._note(spec, delivery, "released")
-                raise RetryEventError(delay_s)
-            case RetryAfter(delay_s=asked_s):
-                next_s = (spec.retry or Retry()).next_delay_s(delivery.attempt, asked_s)
+                self._note(spec, delivery, Settlement(settlement.outcome, result="released"))
+                raise Release(delay_s)
+            case Retry(delay_s=asked_s):
+                next_s = (spec.retry or RetryPolicy()).next_delay_s(delivery.attempt, asked_s)
                 if next_s is not None:
-                    self._note(spec, delivery, "retry", failure, next_s)
-                    raise RetryEventError(next_s)
-        if isinstance(ending.answer, RetryAfter | Reject):
-            self._note(spec, delivery, "dead", failure)
+                    self._note(spec, delivery, failed.with_result("retry", next_s))
+                    raise Release(next_s)
+        if isinstance(settlement.outcome, Retry | Reject):
+            self._note(spec, delivery, failed.with_result("dead"))
             raise EventFailedError(f"{failure.error_type}: {failure.message}")
 
-    def _note(
-        self,
-        spec: HandlerSpec,
-        delivery: Delivery,
-        result: str,
-        failure: Failure | None = None,
-        next_retry_s: float | None = None,
-    ) -> None:
+    def _note(self, spec: HandlerSpec, delivery: Delivery, settlement: Settlement) -> None:
         # Handled again within a batch, as after a failure, it counts once.
-        settled = Settled(delivery, result, next_retry_s)
-        self._results[delivery.message_id] = (spec, settled, failure)
-        if failure is not None:
-            self._errors[spec.name] = failure.error_type
+        self._results[delivery.message_id] = (spec, delivery, settlement)
+        if settlement.failure is not None:
+            self._errors[spec.name] = settlement.failure.error_type
 
     def _delivery(self, event: Event) -> Delivery:
         fields = {name: getattr(event, name) for name in _FIELDS}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-
-from pgsluice.worker.handlers.answer import Answer
 
 
 @dataclass(slots=True, eq=False)
@@ -70,50 +68,3 @@ class Failure:
     message: str
     trace: str | None = None
     place: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """What is to become of a delivery.
-
-    Attributes:
-        delivery: Which.
-        answer: One of the four.
-        failure: Why, for `RetryAfter` and `Reject`.
-    """
-
-    delivery: Delivery
-    answer: Answer
-    failure: Failure | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What became of it.
-
-    Attributes:
-        delivery: Which.
-        result: `done`; `retry`, it comes again; `released`; `dead`; `lost`, the claim was over: nothing was changed;
-            `locked`, another transaction holds its row lock: it is still to be settled.
-        next_retry_s: For `retry`, seconds until the next attempt; None: the source does not know.
-    """
-
-    delivery: Delivery
-    result: str
-    next_retry_s: float | None = None
-
-
-@dataclass(slots=True)
-class Counts:
-    """What became of the deliveries of a handler since it was started; for logs, health and `run until empty`."""
-
-    done: int = 0
-    retry: int = 0
-    released: int = 0
-    dead: int = 0
-    lost: int = 0
-    by_error_type: dict[str, int] = field(default_factory=dict)
-
-    def add(self, settled: Settled) -> None:
-        """Count one."""
-        setattr(self, settled.result, getattr(self, settled.result) + 1)

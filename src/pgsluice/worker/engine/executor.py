@@ -1,4 +1,4 @@
-"""Calls a handler where it runs, within its time, and makes one of the four answers of whatever comes of it."""
+"""Calls a handler where it runs, within its timeout, and returns one of the four outcomes for its message."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from functools import partial
 from typing import Any
 
 from pgsluice.errors import ConfigurationError, LeaseLostError, PayloadError
+from pgsluice.outcome import Done
 from pgsluice.worker.engine.base_context import BaseContext
 from pgsluice.worker.engine.connections import Connections
 from pgsluice.worker.engine.context import Context, SyncContext
 from pgsluice.worker.engine.delivery import Delivery
-from pgsluice.worker.engine.ending import (
+from pgsluice.worker.engine.lost_sessions import LostSessions
+from pgsluice.worker.engine.process_pool import Job, ProcessPool, RemoteError
+from pgsluice.worker.engine.settlement import (
     ACKNOWLEDGED,
     LOST,
     NOT_NOW,
-    Ending,
-    ending_of_error,
-    ending_of_payload,
-    ending_of_result,
-    ending_of_timeout,
-    endings_of_results,
+    Settlement,
     is_done,
     postponed,
+    settlement_of_error,
+    settlement_of_payload,
+    settlement_of_result,
+    settlement_of_timeout,
+    settlements_of_results,
 )
-from pgsluice.worker.engine.lost_sessions import LostSessions
-from pgsluice.worker.engine.process_pool import Job, ProcessPool, RemoteError
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.threads import Threads
 from pgsluice.worker.forks import end_fork
-from pgsluice.worker.handlers.answer import Done
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Mode
 from pgsluice.worker.handlers.middleware import HandlerCall, Middleware, around
 
@@ -47,7 +47,7 @@ class Executor:
 
     From the outside in: the time limit, the middleware, the place (event loop, thread, process), in mode `transaction`
     the transaction, the function. Whatever comes of it, also a SystemExit in a thread or the death of a process, is an
-    `Ending`; only a cancellation by the worker itself passes through.
+    `Settlement`; only a cancellation by the worker itself passes through.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Executor:
         kind = Context if spec.execution is Execution.LOOP else SyncContext
         return kind(spec, delivery, source, self._connections)
 
-    async def handle(self, spec: HandlerSpec, context: AnyContext) -> Ending:
+    async def handle(self, spec: HandlerSpec, context: AnyContext) -> Settlement:
         """Call a handler for one message."""
         if not await self._is_ready(spec):
             return NOT_NOW
@@ -101,18 +101,22 @@ class Executor:
             if spec.execution is not Execution.PROCESS:  # there it is decoded there
                 payload = spec.decode(payload)
         except PayloadError as error:
-            return ending_of_payload(error)
+            return settlement_of_payload(error)
         except Exception as error:  # noqa: BLE001 - of the user's module; it is this message's failure
-            return ending_of_error(spec, error)
+            return settlement_of_error(spec, error)
         result = await self._attempt(spec, payload, context)
         if context.is_acknowledged:
             return _acknowledged(result)
-        ending = result if isinstance(result, Ending) else ending_of_result(spec, result)
-        return self._unless_lost(context, ending)
+        settlement = (
+            result if isinstance(result, Settlement) else settlement_of_result(spec, result)
+        )
+        return self._unless_lost(context, settlement)
 
-    async def handle_batch(self, spec: HandlerSpec, contexts: Sequence[AnyContext]) -> list[Ending]:
+    async def handle_batch(
+        self, spec: HandlerSpec, contexts: Sequence[AnyContext]
+    ) -> list[Settlement]:
         """Call a handler for many messages; what became of each, in their order."""
-        endings: dict[int, Ending] = {}
+        settlements: dict[int, Settlement] = {}
         payloads: list[Any] = []
         called: list[AnyContext] = []
         if not await self._is_ready(spec):
@@ -123,32 +127,36 @@ class Executor:
                 if spec.execution is not Execution.PROCESS:
                     payload = spec.decode(payload)
             except PayloadError as error:
-                endings[position] = ending_of_payload(error)
+                settlements[position] = settlement_of_payload(error)
             except Exception as error:  # noqa: BLE001 - as above
-                endings[position] = ending_of_error(spec, error)
+                settlements[position] = settlement_of_error(spec, error)
             else:
                 payloads.append(payload)
                 called.append(context)
         if called:
             result = await self._attempt(spec, payloads, called)
-            rest = iter(endings_of_results(spec, result, len(called)))
+            rest = iter(settlements_of_results(spec, result, len(called)))
             # What is raised is of all messages, whichever context had the session.
-            is_lost = isinstance(result, Ending) and any(each.is_session_lost for each in called)
+            is_lost = isinstance(result, Settlement) and any(
+                each.is_session_lost for each in called
+            )
             for position, context in enumerate(contexts):
-                if position not in endings:
-                    ending = next(rest)
-                    endings[position] = (
-                        _acknowledged(ending)
+                if position not in settlements:
+                    settlement = next(rest)
+                    settlements[position] = (
+                        _acknowledged(settlement)
                         if context.is_acknowledged
-                        else self._unless_lost(context, ending, is_lost=is_lost)
+                        else self._unless_lost(context, settlement, is_lost=is_lost)
                     )
-        return [endings[position] for position in range(len(contexts))]
+        return [settlements[position] for position in range(len(contexts))]
 
-    def _unless_lost(self, context: AnyContext, ending: Ending, *, is_lost: bool = False) -> Ending:
-        """Return the ending of a call, released if it failed because its session was lost."""
-        if ending.is_error and (is_lost or context.is_session_lost):
-            return self._lost_sessions.ending(context.delivery, ending)
-        return ending
+    def _unless_lost(
+        self, context: AnyContext, settlement: Settlement, *, is_lost: bool = False
+    ) -> Settlement:
+        """Return the settlement of a call, released if it failed because its session was lost."""
+        if settlement.is_error and (is_lost or context.is_session_lost):
+            return self._lost_sessions.settlement(context.delivery, settlement)
+        return settlement
 
     async def _is_ready(self, spec: HandlerSpec) -> bool:
         """Whether there is a place where a handler runs. Its start is no part of the handler's time or fault."""
@@ -162,7 +170,7 @@ class Executor:
         return True
 
     async def _attempt(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
-        """Return what the handler returned; an Ending for what it raised.
+        """Return what the handler returned; an Settlement for what it raised.
 
         A thread that outlives its timeout keeps its slot and its message until it returns: to start the message again
         beside it, or another in its place, would exceed the limits. Cancelled while it waits for the thread, as the
@@ -174,13 +182,13 @@ class Executor:
             try:
                 await asyncio.shield(first.overrun)
             except asyncio.CancelledError:
-                if not isinstance(result, Ending) or result.failure is None:
+                if not isinstance(result, Settlement) or result.failure is None:
                     raise
                 return postponed(spec, result, first.attempt)
         return result
 
     async def _call(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
-        """Return what the handler returned within its time; an Ending for what it raised."""
+        """Return what the handler returned within its time; an Settlement for what it raised."""
         call = self._calls.get(spec.name) or self._bind(spec)
         limit: asyncio.Timeout | None = None
         pid = os.getpid()
@@ -195,7 +203,7 @@ class Executor:
         except GeneratorExit:
             raise
         except RemoteError as error:
-            return error.ending
+            return error.settlement
         except BaseException as error:
             end_fork(pid, error)
             # Whatever it is: the end of a handler is never that of the worker.
@@ -205,8 +213,8 @@ class Executor:
             if isinstance(error, LeaseLostError) and _is_lost(context):
                 return LOST  # as its own transaction, or its heartbeat, found
             if limit is not None and limit.expired() and isinstance(error, TimeoutError):
-                return ending_of_timeout(spec)
-            return ending_of_error(spec, error)
+                return settlement_of_timeout(spec)
+            return settlement_of_error(spec, error)
 
     def _bind(self, spec: HandlerSpec) -> HandlerCall:
         """A handler as one call: its place, with the middleware around it."""
@@ -239,9 +247,9 @@ class Executor:
         return await self._processes.run(Job.of(spec, payloads, contexts))
 
 
-def _acknowledged(result: Any) -> Ending:
+def _acknowledged(result: Any) -> Settlement:
     """The end of a handler whose transaction acknowledged the message; it may have failed afterwards."""
-    failure = result.failure if isinstance(result, Ending) else None
+    failure = result.failure if isinstance(result, Settlement) else None
     return ACKNOWLEDGED if failure is None else replace(ACKNOWLEDGED, failure=failure)
 
 
@@ -306,4 +314,4 @@ def _with_sync_transaction(spec: HandlerSpec, payload: Any, context: SyncContext
 
 
 def _is_done(spec: HandlerSpec, result: Any) -> bool:
-    return isinstance(ending_of_result(spec, result).answer, Done)
+    return isinstance(settlement_of_result(spec, result).outcome, Done)

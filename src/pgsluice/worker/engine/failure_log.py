@@ -124,7 +124,7 @@ class FailureLog:
             payload: The message's; its values are masked in the texts.
         """
         level, event, _ = _EVENTS[result]
-        if failure.error_type == "RetryAfter" and result == "retry":
+        if failure.error_type == "Retry" and result == "retry":
             level = logging.INFO  # the handler's decision, no error
         if not logger.isEnabledFor(level):
             return

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.client import AsyncShareGroup, ClaimedEvent
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, Steps, listeners, share_groups, upkeep
-from pgsluice.client.group_records import GroupInfo, GroupOptions, Outcome
+from pgsluice.client.group_records import AcknowledgeType, GroupInfo, GroupOptions
 from pgsluice.errors import (
     TRANSIENT,
     ClaimNotFoundError,
@@ -25,14 +25,15 @@ from pgsluice.errors import (
     LeaseLostError,
     RetryableError,
 )
-from pgsluice.worker.engine.delivery import Delivery, Failure, Settled, Settlement
+from pgsluice.outcome import Done, Reject, Release, Retry
+from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.lock_waits import LockWaits
 from pgsluice.worker.engine.polling import Polling
 from pgsluice.worker.engine.routing import Routing, key_of
 from pgsluice.worker.engine.row_locks import is_locked, limited
-from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.engine.settlement import Result, Settlement
 from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec
-from pgsluice.worker.handlers.retry import Backoff, Retry
+from pgsluice.worker.handlers.retry import Backoff, RetryPolicy
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
@@ -47,12 +48,6 @@ _CAREFUL_S = 10.0
 _LOCK_S = 0.1
 # What the server says of a claim that is over, or was so long ago that it is forgotten.
 _OVER = (LeaseLostError, ClaimNotFoundError)
-_RESULTS: dict[Outcome, str] = {
-    "accept": "done",
-    "release": "released",
-    "retry": "retry",
-    "reject": "dead",
-}
 
 
 @dataclass(slots=True)
@@ -79,7 +74,7 @@ class _Said:
     """What is said of some events of a claim at once."""
 
     claim_id: int
-    outcome: Outcome
+    outcome: AcknowledgeType
     delay_s: float | None = None
     error: str | None = None
     reason: str | None = None
@@ -266,10 +261,10 @@ class GroupSource:
         return lost
 
     async def settle(
-        self, settlements: Sequence[Settlement], *, wait_s: float | None = None
-    ) -> list[Settled]:
+        self, settlements: Mapping[Delivery, Settlement], *, wait_s: float | None = None
+    ) -> dict[Delivery, Settlement]:
         """As in `Source`."""
-        said = {settlement.delivery: self._said(settlement) for settlement in settlements}
+        said = {delivery: self._said(delivery, each) for delivery, each in settlements.items()}
         if wait_s is None and time.monotonic() >= self._careful_until_s:
             try:
                 async with asyncio.timeout(_WAIT_S) as limit:
@@ -278,8 +273,8 @@ class GroupSource:
                 if not limit.expired():
                     raise
             else:
-                return self._settled(said, over)
-        settled: list[Settled] = []
+                return self._settled(settlements, said, over)
+        settled: dict[Delivery, Settlement] = {}
         for claim_id in sorted({what.claim_id for what in said.values()}):
             of_claim = {each: what for each, what in said.items() if what.claim_id == claim_id}
             try:
@@ -288,11 +283,10 @@ class GroupSource:
                 if not is_locked(error):
                     raise
                 self._careful_until_s = time.monotonic() + _CAREFUL_S
-                settled += [Settled(delivery, "locked") for delivery in of_claim]
+                settled |= {each: settlements[each].with_result("locked") for each in of_claim}
             else:
-                settled += self._settled(of_claim, over)
-        by_delivery = {each.delivery: each for each in settled}
-        return [by_delivery[delivery] for delivery in said]
+                settled |= self._settled(settlements, of_claim, over)
+        return {delivery: settled[delivery] for delivery in settlements}
 
     async def _settle_at_once(
         self, said: dict[Delivery, _Said], wait_s: float | None
@@ -308,31 +302,35 @@ class GroupSource:
             return await self._settle_apart(said)
         return set()
 
-    def _settled(self, said: dict[Delivery, _Said], over: set[Delivery]) -> list[Settled]:
+    def _settled(
+        self,
+        settlements: Mapping[Delivery, Settlement],
+        said: dict[Delivery, _Said],
+        over: set[Delivery],
+    ) -> dict[Delivery, Settlement]:
+        settled = {}
         for delivery, what in said.items():
             self._note(delivery, what.outcome)
-        return [
-            Settled(delivery, "lost")
-            if delivery in over
-            else Settled(delivery, self._result(delivery, what), self._next_retry_s(delivery, what))
-            for delivery, what in said.items()
-        ]
+            settlement = settlements[delivery]
+            result = "lost" if delivery in over else self._result(delivery, settlement, what)
+            is_again = result in ("retry", "released")
+            next_retry_s = self._next_retry_s(delivery, what) if is_again else None
+            settled[delivery] = settlement.with_result(result, next_retry_s)
+        return settled
 
-    def settling(self, settlement: Settlement) -> Call[Settled]:
+    def acknowledgement(self, delivery: Delivery) -> Call[Result]:
         """As in `Source`.
 
         Raises:
             LeaseLostError: When it is run: the claim is over.
         """
-        delivery, said = settlement.delivery, self._said(settlement)
-        call = self._call(said, [delivery.message_id])
+        call = self._call(_Said(delivery.fence, "accept"), [delivery.message_id])
 
-        def settled(rows: Sequence[tuple[Any, ...]]) -> Settled:
+        def read(rows: Sequence[tuple[Any, ...]]) -> Result:
             # None: it was settled before, and so what its handler writes is there already.
-            is_now = call.read_rows(rows) > 0
-            return Settled(delivery, self._result(delivery, said) if is_now else "lost")
+            return "done" if call.read_rows(rows) > 0 else "lost"
 
-        return Call(call.sql, call.parameters, settled)
+        return Call(call.sql, call.parameters, read)
 
     async def wait(self, timeout_s: float) -> None:
         """As in `Source`."""
@@ -393,39 +391,41 @@ class GroupSource:
             said.reason,
         )
 
-    def _said(self, settlement: Settlement) -> _Said:
-        delivery, answer = settlement.delivery, settlement.answer
+    def _said(self, delivery: Delivery, settlement: Settlement) -> _Said:
+        outcome = settlement.outcome
         error = None if settlement.failure is None else _text(settlement.failure)
-        match answer:
+        match outcome:
             case Done():
                 return _Said(delivery.fence, "accept")
             case Release():
-                return _Said(delivery.fence, "release", delay_s=answer.delay_s)
+                return _Said(delivery.fence, "release", delay_s=outcome.delay_s)
             case Reject():
-                return _Said(delivery.fence, "reject", error=error, reason=answer.reason)
-            case RetryAfter():
-                retry, delay_s = self.spec_of(delivery).retry, answer.delay_s
+                return _Said(delivery.fence, "reject", error=error, reason=outcome.reason)
+            case Retry():
+                retry, delay_s = self.spec_of(delivery).retry, outcome.delay_s
                 if retry is not None:
                     delay_s = retry.next_delay_s(delivery.attempt, delay_s)
                     if delay_s is None:
                         return _Said(delivery.fence, "reject", error=error, reason=_TOO_MANY)
-                return _Said(delivery.fence, "retry", delay_s, error or answer.reason)
+                return _Said(delivery.fence, "retry", delay_s, error or outcome.reason)
             case _:
-                raise AssertionError(f"{answer!r} is no answer")
+                raise AssertionError(f"invalid outcome {outcome!r}")
 
-    def _result(self, delivery: Delivery, said: _Said) -> str:
+    def _result(self, delivery: Delivery, settlement: Settlement, said: _Said) -> Result:
         event, info = delivery.raw, self._info
         is_last = info is not None and (
             event.attempt >= info.max_attempts or event.deliveries >= info.max_deliveries
         )
-        return "dead" if said.outcome == "retry" and is_last else _RESULTS[said.outcome]
+        if said.outcome == "reject" or (said.outcome == "retry" and is_last):
+            return "dead"
+        return settlement.asked
 
     def _next_retry_s(self, delivery: Delivery, said: _Said) -> float | None:
         """Return for how long an event that failed is delayed at most."""
         info = self._info
-        if said.outcome != "retry" or said.delay_s is not None or info is None:
+        if said.delay_s is not None or info is None:
             return said.delay_s
-        longest = Retry(
+        longest = RetryPolicy(
             first_delay_s=info.backoff_base.total_seconds(),
             max_delay_s=info.backoff_cap.total_seconds(),
             backoff=cast("Backoff", info.backoff),
@@ -436,7 +436,7 @@ class GroupSource:
         claim = self._claims.get(delivery.fence)
         return claim is not None and delivery.key in claim.keys_back
 
-    def _note(self, delivery: Delivery, outcome: Outcome) -> None:
+    def _note(self, delivery: Delivery, outcome: AcknowledgeType) -> None:
         """Remember what the server did with the later events of the same key."""
         claim, info = self._claims.get(delivery.fence), self._info
         is_in_order = info is not None and info.when_waiting != "skip"

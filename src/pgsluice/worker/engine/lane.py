@@ -1,11 +1,11 @@
-"""Takes messages from one source to its handlers, and says what became of them.
+"""Takes messages from one source to its handlers, and settles them.
 
 The simplest version is a loop:
 
     while not stopped:
         for delivery in await source.claim(1, lease_s):
-            answer = await handler(delivery.payload)
-            await source.settle([Settlement(delivery, answer)])
+            outcome = await handler(delivery.payload)
+            await source.settle({delivery: Settlement(outcome)})
 
 It is slow, and a handler that runs for longer than the lease loses it. A lane does the same steps at once, each in a
 task of its own, with the messages handed from one to the next:
@@ -20,7 +20,7 @@ task of its own, with the messages handed from one to the next:
   kills its process does not do so for ever.
 - Messages of one key, and those that may have killed their process, stand in line (`Keys`): the next one is not started
   before it is settled what became of the one before.
-- *Running* is a task for each call (`Executor.handle`). It ends with one of the four answers, whatever happens.
+- *Running* is a task for each call (`Executor.handle`). It ends with one of the four outcomes, whatever happens.
 - *Settle* says them to the source, as many at once as have gathered while the last call was under way (`Settler`).
 - *Heartbeat* extends the leases of all of these when a third is over. What is lost, also as no server answers to its
   end, is dropped: what waits is forgotten, an `async def` is cancelled, a process is killed, a thread is told.
@@ -34,20 +34,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from pgsluice.worker.engine.delivery import Delivery, Failure, Settled, Settlement
-from pgsluice.worker.engine.ending import LOST, Ending, ending_of_error
+from pgsluice.outcome import Reject, Release
+from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
 from pgsluice.worker.engine.heartbeat import Heartbeat
 from pgsluice.worker.engine.keys import Keys
+from pgsluice.worker.engine.settlement import LOST, Settlement, settlement_of_error
 from pgsluice.worker.engine.settling import Settler
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.status import HandlerStatus, SourceStatus
 from pgsluice.worker.engine.track import Run, Track
 from pgsluice.worker.engine.turns import Turns
-from pgsluice.worker.handlers.answer import Reject, Release
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec
 from pgsluice.worker.pause import Backoff, Complaints, async_pause, described
 
@@ -62,6 +63,7 @@ _HUNG_S = 1.0
 _SUSPECT_S = 3.0
 
 _KILLER = Failure("process died", "too many attempts, the last ones without an answer")
+_KILLED = Settlement(Reject(_KILLER.message), _KILLER, "dead")
 
 
 class Lane:
@@ -185,9 +187,9 @@ class Lane:
                 task.cancel()
             await asyncio.gather(*helpers, self._claiming, ending, return_exceptions=True)
             self._leave_hung()
-            for settlement in self._settler.waiting:
-                if (track := self._owners.get(settlement.delivery)) is not None:
-                    self._report(track, settlement.delivery, settlement.failure, "unsettled")
+            for delivery, settlement in self._settler.waiting.items():
+                if (track := self._owners.get(delivery)) is not None:
+                    self._report(track, delivery, settlement.failure, "unsettled")
 
     def _runs(self) -> list[Run]:
         return [run for track in self._tracks for run in track.runs]
@@ -230,7 +232,7 @@ class Lane:
         self.active_s = time.monotonic()
         if self._stopping.is_set():
             for delivery in deliveries:
-                self._settler.add(Settlement(delivery, Release()))
+                self._settler.add(delivery, Settlement(Release()))
             return
         for delivery in deliveries:
             track = self._track_of[self._spec_of(delivery).name]
@@ -280,10 +282,9 @@ class Lane:
         else:
             for delivery in set(fresh).difference(begun):
                 if delivery.is_dead:
-                    killer = Settlement(delivery, Reject(_KILLER.message), _KILLER)
-                    self._on_settled([(killer, Settled(delivery, "dead"))])
+                    self._on_settled({delivery: _KILLED})
                 elif delivery.is_locked:
-                    self._settler.add(Settlement(delivery, Release()))
+                    self._settler.add(delivery, Settlement(Release()))
                 else:
                     self._forget(delivery)
             begun = self._unlapsed([each for each in begun if each in self._owners])
@@ -306,7 +307,7 @@ class Lane:
             if delivery.lease_end_s > now_s:
                 fresh.append(delivery)
             else:
-                self._settler.add(Settlement(delivery, Release()))
+                self._settler.add(delivery, Settlement(Release()))
         return fresh
 
     def _give_back(self) -> None:
@@ -316,7 +317,7 @@ class Lane:
             waiting += track.waiting
             track.waiting.clear()
         for delivery in waiting:
-            self._settler.add(Settlement(delivery, Release()))
+            self._settler.add(delivery, Settlement(Release()))
             self._keys.leave(delivery)
 
     # Run -------------------------------------------------------------------------------------------------------------
@@ -334,42 +335,40 @@ class Lane:
     async def _run(self, run: Run) -> None:
         began_s = time.monotonic()
         spec = run.track.spec
-        endings: Sequence[Ending]
+        settlements: Sequence[Settlement]
         run.is_begun = True
         try:
             if run.is_cancelled:
                 raise asyncio.CancelledError  # noqa: TRY301 - as if it had come later
             if spec.batch is None:
-                endings = [await self._executor.handle(spec, run.contexts[0])]
+                settlements = [await self._executor.handle(spec, run.contexts[0])]
             else:
-                endings = await self._executor.handle_batch(spec, run.contexts)
+                settlements = await self._executor.handle_batch(spec, run.contexts)
         except asyncio.CancelledError:
             # Of a thread that goes on nothing is known: its message comes again when its claim is over.
             is_ended = self._is_now and spec.execution is not Execution.THREAD
-            endings = [Ending(Release()) if is_ended else LOST] * len(run.contexts)
+            settlements = [Settlement(Release()) if is_ended else LOST] * len(run.contexts)
         except BaseException as error:  # noqa: BLE001 - the worker's own fault, but the message needs its end
-            endings = [ending_of_error(spec, error)] * len(run.contexts)
+            settlements = [settlement_of_error(spec, error)] * len(run.contexts)
         run.track.lasted(time.monotonic() - began_s)
-        for context, ending in zip(run.contexts, endings, strict=True):
-            self._answer(run, context.delivery, ending)
+        for context, settlement in zip(run.contexts, settlements, strict=True):
+            self._settle(run, context.delivery, settlement)
         run.track.runs.discard(run)
         self._free(run.track)
         self._turns.deal()
 
-    def _answer(self, run: Run, delivery: Delivery, ending: Ending) -> None:
+    def _settle(self, run: Run, delivery: Delivery, settlement: Settlement) -> None:
         track = run.track
-        if ending.failure is not None:
-            track.last_error = ending.failure.error_type
+        if settlement.failure is not None:
+            track.last_error = settlement.failure.error_type
         if delivery in run.lost:
-            self._report(track, delivery, ending.failure, "stale")
+            self._report(track, delivery, settlement.failure, "stale")
             return  # counted when it was lost
-        if ending.settled is not None:
-            self._report(track, delivery, ending.failure, "acknowledged")
-            self._on_settled(
-                [(Settlement(delivery, ending.answer), Settled(delivery, ending.settled))]
-            )
+        if settlement.result is not None:
+            self._report(track, delivery, settlement.failure, "acknowledged")
+            self._on_settled({delivery: replace(settlement, failure=None)})
         else:
-            self._settler.add(Settlement(delivery, ending.answer, ending.failure))
+            self._settler.add(delivery, settlement)
 
     def _report(
         self,
@@ -396,17 +395,17 @@ class Lane:
         self._turns.give_back()
         self._changed.set()
 
-    def _on_settled(self, settled: Sequence[tuple[Settlement, Settled]]) -> None:
+    def _on_settled(self, settled: Mapping[Delivery, Settlement]) -> None:
         self.active_s = time.monotonic()
-        for settlement, each in settled:
-            track = self._owners.pop(each.delivery, None)
-            if track is not None:
+        for delivery, settlement in settled.items():
+            track, result = self._owners.pop(delivery, None), settlement.result
+            if track is not None and result is not None:
                 failure = settlement.failure
-                track.count(each, failure.error_type if failure and each.result != "done" else None)
-                self._report(track, each.delivery, failure, each.result, each.next_retry_s)
-            if each.delivery.key is not None or each.delivery.is_suspect:
-                self._next_in_line(each.delivery)
-            if each.result in ("retry", "released"):
+                track.count(result, failure.error_type if failure and result != "done" else None)
+                self._report(track, delivery, failure, result, settlement.next_retry_s)
+            if delivery.key is not None or delivery.is_suspect:
+                self._next_in_line(delivery)
+            if result in ("retry", "released"):
                 self._nudge.set()  # the source is to look anew when something is due
         self._changed.set()
 
@@ -429,7 +428,7 @@ class Lane:
                         yield context.delivery
         yield from self._beginning
         yield from self._keys.behind()
-        yield from self._settler.unsettled
+        yield from self._settler.waiting
 
     def _lose(self, delivery: Delivery) -> None:
         """Let go of a message whose claim is over."""
@@ -442,7 +441,7 @@ class Lane:
                 return
         if delivery in track.waiting:
             track.waiting.remove(delivery)
-        elif delivery in self._settler.unsettled:
+        elif delivery in self._settler.waiting:
             return  # the call will tell
         self._forget(delivery)
 
@@ -465,7 +464,7 @@ class Lane:
 
     def _forget(self, delivery: Delivery) -> None:
         """Count a message as lost, and say no more of it."""
-        self._on_settled([(Settlement(delivery, Release()), Settled(delivery, "lost"))])
+        self._on_settled({delivery: LOST})
 
     # End -------------------------------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from psycopg.errors import (
 )
 
 from pgsluice.errors import ConnectionFailedError
+from pgsluice.outcome import Release
 from pgsluice.worker.engine.delivery import Delivery
-from pgsluice.worker.engine.ending import Ending
-from pgsluice.worker.handlers.answer import Release
+from pgsluice.worker.engine.settlement import Settlement
 
 # A handler may be what ends its session: after as many deliveries that did not count, a lost session counts.
 UNCOUNTED_MAX = 20
@@ -74,15 +74,15 @@ class LostSessions:
         """Prepare it; nothing was lost yet."""
         self._losses: dict[tuple[str, int], int] = {}
 
-    def ending(self, delivery: Delivery, ending: Ending) -> Ending:
-        """Return the ending of an attempt whose session was lost: released with a delay, or as it is."""
+    def settlement(self, delivery: Delivery, settlement: Settlement) -> Settlement:
+        """Return the settlement of an attempt whose session was lost: released with a delay, or as it is."""
         key = delivery.source_name, delivery.message_id
         losses = self._losses.pop(key, 0)
         uncounted = max(losses, delivery.uncounted)
         if uncounted >= UNCOUNTED_MAX:
-            return ending
+            return settlement
         if len(self._losses) >= _REMEMBERED_MAX:
             del self._losses[next(iter(self._losses))]
         self._losses[key] = losses + 1
         delay_s = min(_DELAY_MAX_S, 2.0**uncounted) * random.uniform(0.5, 1.0)  # noqa: S311 - not all at once
-        return replace(ending, answer=Release(delay_s))
+        return replace(settlement, outcome=Release(delay_s))

@@ -21,13 +21,13 @@ from pgsluice.errors import ConfigurationError, HandlerError, PayloadError
 from pgsluice.worker.engine.base_context import BaseContext
 from pgsluice.worker.engine.context import SyncContext
 from pgsluice.worker.engine.delivery import Delivery
-from pgsluice.worker.engine.ending import (
-    Ending,
-    ending_of_error,
-    ending_of_payload,
-    endings_of_results,
+from pgsluice.worker.engine.settlement import (
+    Settlement,
     failed,
     failure_of,
+    settlement_of_error,
+    settlement_of_payload,
+    settlements_of_results,
 )
 from pgsluice.worker.forks import default_in_forks, end_fork, ignore
 from pgsluice.worker.handlers.handler import HandlerSpec
@@ -71,25 +71,25 @@ class Reply:
     """What became of a job.
 
     Attributes:
-        endings: One for each delivery.
+        settlements: One for each delivery.
         is_failure: Whether the call as a whole failed: then they are all the same.
     """
 
-    endings: tuple[Ending, ...]
+    settlements: tuple[Settlement, ...]
     is_failure: bool
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_unpacked, (tuple(map(PackedEnding.of, self.endings)), self.is_failure))
+        return (_unpacked, (tuple(map(PackedSettlement.of, self.settlements)), self.is_failure))
 
 
 @dataclass(frozen=True, slots=True)
-class PackedEnding:
-    """An ending as it is sent, with what is known of it if its outcome cannot be unpickled.
+class PackedSettlement:
+    """A settlement as it is sent, with what is known of it if its outcome cannot be unpickled.
 
     A handler may return an instance of its own subclass of an outcome.
 
     Attributes:
-        pickled: The ending.
+        pickled: The settlement.
         outcome: The class and text of its outcome.
     """
 
@@ -97,33 +97,33 @@ class PackedEnding:
     outcome: str
 
     @classmethod
-    def of(cls, ending: Ending) -> PackedEnding:
-        """Pickle an ending; if its outcome cannot be, the failure that says so."""
-        text = (ending.failure or failure_of(ending.answer)).message
-        outcome = f"{type(ending.answer).__name__}: {text}"
+    def of(cls, settlement: Settlement) -> PackedSettlement:
+        """Pickle a settlement; if its outcome cannot be, the failure that says so."""
+        text = (settlement.failure or failure_of(settlement.outcome)).message
+        outcome = f"{type(settlement.outcome).__name__}: {text}"
         try:
-            return cls(pickle.dumps(ending), outcome)
+            return cls(pickle.dumps(settlement), outcome)
         except Exception as error:  # noqa: BLE001 - whatever the user's class does
             return cls(pickle.dumps(_unsendable(outcome, error)), outcome)
 
-    def ending(self) -> Ending:
-        """Return the ending; if its outcome cannot be unpickled, the failure that says so."""
+    def settlement(self) -> Settlement:
+        """Return the settlement; if its outcome cannot be unpickled, the failure that says so."""
         try:
-            ending: Ending = pickle.loads(self.pickled)  # noqa: S301 - from a process of this worker
+            settlement: Settlement = pickle.loads(self.pickled)  # noqa: S301 - from a process of this worker
         except Exception as error:  # noqa: BLE001 - whatever the user's class does
             return _unsendable(self.outcome, error)
-        return ending
+        return settlement
 
 
-def _unpacked(endings: tuple[PackedEnding, ...], is_failure: bool) -> Reply:
-    return Reply(tuple(each.ending() for each in endings), is_failure)
+def _unpacked(settlements: tuple[PackedSettlement, ...], is_failure: bool) -> Reply:
+    return Reply(tuple(each.settlement() for each in settlements), is_failure)
 
 
-def _unsendable(outcome: str, error: Exception) -> Ending:
+def _unsendable(outcome: str, error: Exception) -> Settlement:
     return failed(
         HandlerError(
             f"the outcome {outcome} cannot be pickled and sent from the handler's process to the worker "
-            f"({type(error).__name__}: {error}); define its class at the top of a module, or use Done, RetryAfter, "
+            f"({type(error).__name__}: {error}); define its class at the top of a module, or use Done, Retry, "
             "Release or Reject itself"
         )
     )
@@ -150,22 +150,22 @@ def call(job: Job) -> Reply:
     """Call a handler here."""
     spec = find(job)
     payloads: list[Any] = []
-    misfits: dict[int, Ending] = {}
+    misfits: dict[int, Settlement] = {}
     for position, delivery in enumerate(job.deliveries):
         try:
             payloads.append(spec.decode(delivery.payload))
         except PayloadError as error:
-            misfits[position] = ending_of_payload(error)
+            misfits[position] = settlement_of_payload(error)
         except Exception as error:  # noqa: BLE001 - of the user's type; it is this message's failure
-            misfits[position] = ending_of_error(spec, error)
+            misfits[position] = settlement_of_error(spec, error)
     contexts = [
         SyncContext(spec, each, None, None)
         for position, each in enumerate(job.deliveries)
         if position not in misfits
     ]
     if not contexts:
-        endings = tuple(misfits[position] for position in range(len(job.deliveries)))
-        return Reply(endings, is_failure=not job.is_batch)
+        settlements = tuple(misfits[position] for position in range(len(job.deliveries)))
+        return Reply(settlements, is_failure=not job.is_batch)
     first: Any = payloads if job.is_batch else payloads[0]
     second: Any = contexts if job.is_batch else contexts[0]
     pid = os.getpid()
@@ -174,17 +174,19 @@ def call(job: Job) -> Reply:
         end_fork(pid)
     except BaseException as error:  # noqa: BLE001 - also a SystemExit is an answer
         end_fork(pid, error)
-        ending = ending_of_error(spec, error)
+        settlement = settlement_of_error(spec, error)
         is_failure = not misfits
-        rest = iter([ending] * len(contexts))
+        rest = iter([settlement] * len(contexts))
     else:
         is_failure = False
-        rest = iter(endings_of_results(spec, result if job.is_batch else [result], len(contexts)))
-    endings = tuple(
+        rest = iter(
+            settlements_of_results(spec, result if job.is_batch else [result], len(contexts))
+        )
+    settlements = tuple(
         misfits[position] if position in misfits else next(rest)
         for position in range(len(job.deliveries))
     )
-    return Reply(endings, is_failure)
+    return Reply(settlements, is_failure)
 
 
 def serve(pipe: Connection, max_memory_mb: int | None) -> None:

@@ -18,11 +18,11 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from pgsluice.errors import ConfigurationError, HandlerError
+from pgsluice.outcome import Retry
 from pgsluice.worker.engine.delivery import Failure
-from pgsluice.worker.engine.ending import Ending, failed
 from pgsluice.worker.engine.process_child import Job, Reply, serve
+from pgsluice.worker.engine.settlement import Settlement, failed
 from pgsluice.worker.engine.threads import Threads
-from pgsluice.worker.handlers.answer import RetryAfter
 from pgsluice.worker.handlers.handler import HandlerSpec
 
 __all__ = ["Job", "ProcessPool", "RemoteError"]
@@ -38,15 +38,15 @@ class RemoteError(Exception):
     """A call failed in another process.
 
     Attributes:
-        ending: What that means for the message.
+        settlement: What that means for the message.
     """
 
-    def __init__(self, ending: Ending) -> None:
-        failure = ending.failure
+    def __init__(self, settlement: Settlement) -> None:
+        failure = settlement.failure
         super().__init__(
-            f"{failure.error_type}: {failure.message}" if failure else repr(ending.answer)
+            f"{failure.error_type}: {failure.message}" if failure else repr(settlement.outcome)
         )
-        self.ending = ending
+        self.settlement = settlement
 
 
 class ProcessPool:
@@ -74,14 +74,14 @@ class ProcessPool:
         except TimeoutError:
             reply = f"it did not start within {_START_S:g} s"
         if reply:
-            detail = reply.endings[0].failure if isinstance(reply, Reply) else reply
+            detail = reply.settlements[0].failure if isinstance(reply, Reply) else reply
             raise ConfigurationError(
                 f"handler {spec.name!r} cannot run in a process of its own ({detail}); it must be importable, and a "
                 "script must start its worker under `if __name__ == '__main__'`"
             )
 
     async def run(self, job: Job) -> Any:
-        """Call a handler; what it answered, for a batch an ending for each.
+        """Call a handler; what it answered, for a batch a settlement for each.
 
         Raises:
             RemoteError: The call failed, or the process died.
@@ -89,8 +89,8 @@ class ProcessPool:
         reply = await self._ask(job)
         assert isinstance(reply, Reply)  # noqa: S101 - a job with deliveries has no other
         if reply.is_failure:
-            raise RemoteError(reply.endings[0])
-        return list(reply.endings) if job.is_batch else _answer(reply.endings[0])
+            raise RemoteError(reply.settlements[0])
+        return list(reply.settlements) if job.is_batch else _answer(reply.settlements[0])
 
     async def close(self) -> None:
         """End all processes."""
@@ -124,10 +124,10 @@ class ProcessPool:
         return answer
 
 
-def _answer(ending: Ending) -> Any:
-    if ending.failure is not None and ending.failure.error_type not in ("RetryAfter", "Reject"):
-        raise RemoteError(ending)
-    return ending.answer
+def _answer(settlement: Settlement) -> Any:
+    if settlement.failure is not None and settlement.failure.error_type not in ("Retry", "Reject"):
+        raise RemoteError(settlement)
+    return settlement.outcome
 
 
 class _Child:
@@ -157,9 +157,9 @@ class _Child:
         except (EOFError, OSError):
             self.is_worn = True
             self._end_group()
-            ending = Ending(RetryAfter(), Failure("process died", self._how_it_died()))
-            return Reply((ending,) * max(1, len(job.deliveries)), is_failure=True)
-        if isinstance(reply, Reply) and any(map(_is_out_of_memory, reply.endings)):
+            settlement = Settlement(Retry(), Failure("process died", self._how_it_died()))
+            return Reply((settlement,) * max(1, len(job.deliveries)), is_failure=True)
+        if isinstance(reply, Reply) and any(map(_is_out_of_memory, reply.settlements)):
             self.is_worn = True  # what it could not get it may have half
         return reply
 
@@ -248,7 +248,7 @@ class _Child:
         return f"signal {name}" + (", as when memory is short" if name == "SIGKILL" else "")
 
 
-def _unsendable(error: Exception) -> Ending:
+def _unsendable(error: Exception) -> Settlement:
     return failed(
         HandlerError(
             "the payload cannot be sent to the process of its handler "
@@ -257,8 +257,8 @@ def _unsendable(error: Exception) -> Ending:
     )
 
 
-def _is_out_of_memory(ending: Ending) -> bool:
-    return ending.failure is not None and ending.failure.error_type == "MemoryError"
+def _is_out_of_memory(settlement: Settlement) -> bool:
+    return settlement.failure is not None and settlement.failure.error_type == "MemoryError"
 
 
 def _end_all(children: list[_Child]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from psycopg_pool import AsyncConnectionPool
@@ -14,14 +14,15 @@ from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, retries
 from pgsluice.client.records import ClaimOutcome
-from pgsluice.client.retry_records import BegunAttempt, FailedMessage, FailureOutcome
+from pgsluice.client.retry_records import BegunAttempt, FailedMessage
 from pgsluice.errors import TRANSIENT
+from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker.engine.declared_limits import declare_limits
-from pgsluice.worker.engine.delivery import Delivery, Failure, Settled, Settlement
+from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.lock_waits import LockWaits
 from pgsluice.worker.engine.polling import Polling
 from pgsluice.worker.engine.row_locks import RowLocks
-from pgsluice.worker.handlers.answer import Done, Reject, Release, RetryAfter
+from pgsluice.worker.engine.settlement import Result, Settlement
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.wakeups.listener import AsyncListener
 
@@ -125,7 +126,7 @@ class QueueSource:
             call = retries.begin_attempts(
                 self._queue_name, _messages(some), self._worker_id, max_attempts
             )
-            return [_by_delivery(call, some)]
+            return [_by_delivery(call, some, _same)]
 
         begun = await self._locks.run(self._runner, noted, begin)
         left_out = set()
@@ -150,7 +151,7 @@ class QueueSource:
 
         def extend(some: Sequence[Delivery]) -> list[Call[dict[Delivery, ClaimOutcome]]]:
             call = claims.extend(self._queue_name, _messages(some), vt)
-            return [_by_delivery(call, some)]
+            return [_by_delivery(call, some, _same)]
 
         outcomes = await self._locks.run(
             self._runner, deliveries, extend, wait_s=wait_s, first_wait_s=min(1.0, lease_s / 6)
@@ -164,20 +165,19 @@ class QueueSource:
         return lost
 
     async def settle(
-        self, settlements: Sequence[Settlement], *, wait_s: float | None = None
-    ) -> list[Settled]:
+        self, settlements: Mapping[Delivery, Settlement], *, wait_s: float | None = None
+    ) -> dict[Delivery, Settlement]:
         """As in `Source`."""
-        by_delivery = {settlement.delivery: settlement for settlement in settlements}
 
         def doubt() -> None:
-            for delivery in by_delivery:
+            for delivery in settlements:
                 self._unsure[_claim(delivery)] = delivery.lease_end_s
 
         try:
             results = await self._locks.run(
                 self._runner,
-                list(by_delivery),
-                lambda some: self._calls([by_delivery[each] for each in some]),
+                list(settlements),
+                lambda some: self._calls({each: settlements[each] for each in some}),
                 wait_s=wait_s,
                 on_cancel=doubt,
             )
@@ -191,16 +191,19 @@ class QueueSource:
             for claim, end_s in self._unsure.items()
             if end_s > now_s and claim not in settled
         }
-        return [results.get(one.delivery) or Settled(one.delivery, "locked") for one in settlements]
+        return {
+            delivery: results.get(delivery) or settlement.with_result("locked")
+            for delivery, settlement in settlements.items()
+        }
 
-    def settling(self, settlement: Settlement) -> Call[Settled]:
+    def acknowledgement(self, delivery: Delivery) -> Call[Result]:
         """As in `Source`."""
-        (call,) = self._calls([settlement])
-        delivery = settlement.delivery
+        keep = claims.archive if self._is_kept else claims.delete
+        call = keep(self._queue_name, _messages([delivery]))
         return Call(
             call.sql,
             call.parameters,
-            lambda rows: call.read_rows(rows)[delivery],
+            lambda rows: self._acknowledged(delivery, call.read_rows(rows)[0]),
             call.queue_name,
         )
 
@@ -215,52 +218,39 @@ class QueueSource:
     def _is_mine(self, queue_name: str) -> bool:
         return queue_name.lower() == self._queue_name.lower()
 
-    def _calls(self, settlements: Sequence[Settlement]) -> list[Call[_Results]]:
-        """What says all this to the server: one call for all that are done, one for all that failed, and so on."""
+    def _calls(self, settlements: Mapping[Delivery, Settlement]) -> list[Call[_Settlements]]:
+        """Return one call for all that are done, one for all that failed, and one for each delay of a release."""
         done: list[Delivery] = []
-        failed: dict[Delivery, str] = {}
+        failed: list[Delivery] = []
         failures: list[FailedMessage] = []
         released: dict[float, list[Delivery]] = {}
-        for settlement in settlements:
-            delivery, answer = settlement.delivery, settlement.answer
-            if isinstance(answer, Done):
-                done.append(delivery)
-            elif isinstance(answer, Release):
-                released.setdefault(answer.delay_s, []).append(delivery)
-            else:
-                failed[delivery] = "dead" if isinstance(answer, Reject) else "retry"
-                failures.append(self._failure(settlement))
-        calls: list[Call[_Results]] = []
+        for delivery, settlement in settlements.items():
+            match settlement.outcome:
+                case Done():
+                    done.append(delivery)
+                case Release(delay_s=delay_s):
+                    released.setdefault(delay_s, []).append(delivery)
+                case Retry() | Reject() as outcome:
+                    failed.append(delivery)
+                    failures.append(_failed_message(delivery, outcome, settlement.failure))
+        calls: list[tuple[Call[list[ClaimOutcome]], list[Delivery]]] = []
         if done:
             keep = claims.archive if self._is_kept else claims.delete
-            call = keep(self._queue_name, _messages(done))
-            calls.append(_mapped(call, done, self._when_done))
+            calls.append((keep(self._queue_name, _messages(done)), done))
         if failed:
             fail = retries.fail(self._queue_name, failures, self._worker_id, self._policy())
-            calls.append(
-                _mapped(
-                    fail,
-                    list(failed),
-                    lambda each, said: self._when_failed(each, said, failed[each]),
-                )
-            )
+            calls.append((fail, failed))
         for delay_s, deliveries in released.items():
             hand_back = retries.hand_back(self._queue_name, _messages(deliveries), delay_s)
-            calls.append(_mapped(hand_back, deliveries, self._when_released))
-        return calls
-
-    def _failure(self, settlement: Settlement) -> FailedMessage:
-        answer = settlement.answer
-        failure = settlement.failure or Failure("", "")
-        return FailedMessage(
-            message=settlement.delivery.raw,
-            delay_s=answer.delay_s if isinstance(answer, RetryAfter) else None,
-            reject=isinstance(answer, Reject),
-            reason=answer.reason if isinstance(answer, RetryAfter | Reject) else None,
-            error_type=failure.error_type or None,
-            error=failure.message or None,
-            trace=failure.trace,
-        )
+            calls.append((hand_back, deliveries))
+        return [
+            _by_delivery(
+                call,
+                deliveries,
+                lambda delivery, said: self._settled(delivery, settlements[delivery], said),
+            )
+            for call, deliveries in calls
+        ]
 
     def _policy(self) -> dict[str, Any] | None:
         """The handler's retry policy in place of the queue's."""
@@ -276,26 +266,25 @@ class QueueSource:
             "backoff_factor": retry.factor,
         }
 
-    def _when_done(self, delivery: Delivery, said: ClaimOutcome) -> Settled:
-        is_gone = said.outcome == "gone" and self._is_unsure(delivery)
-        return Settled(delivery, "done" if said.outcome == "done" or is_gone else "lost")
-
-    def _when_failed(self, delivery: Delivery, said: FailureOutcome, asked: str) -> Settled:
-        if said.outcome in ("retry", "dead"):
-            return Settled(delivery, said.outcome, said.delay_s)
-        return self._when_over(delivery, said.outcome, asked)
-
-    def _when_released(self, delivery: Delivery, said: ClaimOutcome) -> Settled:
+    def _settled(
+        self, delivery: Delivery, settlement: Settlement, said: ClaimOutcome
+    ) -> Settlement:
+        """Return a settlement with its result, from what the server did."""
+        if said.outcome == "retry" or said.outcome == "dead":
+            return settlement.with_result(said.outcome, said.delay_s)
         if said.outcome == "done":
-            return Settled(delivery, "released")
-        return self._when_over(delivery, said.outcome, "released")
-
-    def _when_over(self, delivery: Delivery, outcome: str, asked: str) -> Settled:
+            return settlement.with_result(settlement.asked)
+        if isinstance(settlement.outcome, Done):
+            return settlement.with_result(self._acknowledged(delivery, said))
         # The attempt ended while its transaction was committed: it is gone because of that.
-        if outcome == "gone" and delivery.is_in_doubt:
-            return Settled(delivery, "done")
+        if said.outcome == "gone" and delivery.is_in_doubt:
+            return settlement.with_result("done")
         # Since it was settled in the call whose reply never came it may have been claimed again, and even done.
-        return Settled(delivery, asked if self._is_unsure(delivery) else "lost")
+        return settlement.with_result(settlement.asked if self._is_unsure(delivery) else "lost")
+
+    def _acknowledged(self, delivery: Delivery, said: ClaimOutcome) -> Result:
+        is_gone = said.outcome == "gone" and self._is_unsure(delivery)
+        return "done" if said.outcome == "done" or is_gone else "lost"
 
     def _is_unsure(self, delivery: Delivery) -> bool:
         return self._unsure.get(_claim(delivery), 0.0) > time.monotonic()
@@ -332,35 +321,41 @@ class QueueSource:
         )
 
 
-_Results = dict[Delivery, Settled]
+_Settlements = dict[Delivery, Settlement]
 _Begun = dict[Delivery, BegunAttempt]
 _Each = TypeVar("_Each")
+_Made = TypeVar("_Made")
 
 
 def _by_delivery(
-    call: Call[list[_Each]], deliveries: Sequence[Delivery]
-) -> Call[dict[Delivery, _Each]]:
-    """Return a call whose results, one for each delivery in their order, are told by delivery."""
-    return Call(
-        call.sql,
-        call.parameters,
-        lambda rows: dict(zip(deliveries, call.read_rows(rows), strict=True)),
-        call.queue_name,
-    )
-
-
-def _mapped(
     call: Call[list[_Each]],
-    deliveries: list[Delivery],
-    settled: Callable[[Delivery, _Each], Settled],
-) -> Call[_Results]:
-    """A call whose outcomes, one for each delivery in their order, are told as `Settled`."""
+    deliveries: Sequence[Delivery],
+    make: Callable[[Delivery, _Each], _Made],
+) -> Call[dict[Delivery, _Made]]:
+    """Return a call whose results, one for each delivery in their order, are keyed by delivery."""
 
-    def results(rows: Sequence[tuple[Any, ...]]) -> _Results:
-        outcomes = zip(deliveries, call.read_rows(rows), strict=True)
-        return {delivery: settled(delivery, said) for delivery, said in outcomes}
+    def read(rows: Sequence[tuple[Any, ...]]) -> dict[Delivery, _Made]:
+        results = zip(deliveries, call.read_rows(rows), strict=True)
+        return {delivery: make(delivery, result) for delivery, result in results}
 
-    return Call(call.sql, call.parameters, results, call.queue_name)
+    return Call(call.sql, call.parameters, read, call.queue_name)
+
+
+def _same(_delivery: Delivery, result: _Each) -> _Each:
+    return result
+
+
+def _failed_message(
+    delivery: Delivery, outcome: Retry | Reject, failure: Failure | None
+) -> FailedMessage:
+    failure = failure or Failure("", "")
+    return FailedMessage(
+        message=delivery.raw,
+        outcome=outcome,
+        error_type=failure.error_type or None,
+        error=failure.message or None,
+        trace=failure.trace,
+    )
 
 
 def _claim(delivery: Delivery) -> tuple[int, int]:

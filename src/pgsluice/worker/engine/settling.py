@@ -1,15 +1,16 @@
-"""Says what became of messages: many in one call."""
+"""Group commit of outcomes: the settlements of many messages in one call."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 from pgsluice.errors import TRANSIENT
-from pgsluice.worker.engine.delivery import Delivery, Settled, Settlement
+from pgsluice.worker.engine.delivery import Delivery
+from pgsluice.worker.engine.settlement import Settlement
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.pause import Backoff, Complaints, described
 
@@ -34,21 +35,21 @@ class Settler:
         self,
         source: Source,
         complaints: Complaints,
-        on_settled: Callable[[Sequence[tuple[Settlement, Settled]]], None],
+        on_settled: Callable[[Mapping[Delivery, Settlement]], None],
     ) -> None:
         """Prepare it.
 
         Args:
             source: Is told.
             complaints: Where failures are said.
-            on_settled: Hears what became of each.
+            on_settled: Called with the settlements that have results.
         """
         self._source = source
         self._on_settled = on_settled
         self._backoff = Backoff(source.name, complaints.say)
         self._complaints = complaints
-        self._waiting: list[Settlement] = []
-        self._locked: deque[Settlement] = deque()
+        self._waiting: dict[Delivery, Settlement] = {}
+        self._locked: dict[Delivery, Settlement] = {}
         self._has_locked = asyncio.Event()
         self._filled = asyncio.Event()
         self._empty = asyncio.Event()
@@ -56,23 +57,18 @@ class Settler:
         self._is_stopping = False
 
     @property
-    def waiting(self) -> list[Settlement]:
-        """Settlements that the source has not been told of."""
-        return [*self._waiting, *self._locked]
-
-    @property
-    def unsettled(self) -> list[Delivery]:
-        """What it has still to say something of."""
-        return [settlement.delivery for settlement in self.waiting]
+    def waiting(self) -> dict[Delivery, Settlement]:
+        """Settlements that the source has not applied yet."""
+        return self._waiting | self._locked
 
     @property
     def backlog(self) -> int:
-        """How many that are."""
+        """The number of settlements that wait."""
         return len(self._waiting) + len(self._locked)
 
-    def add(self, settlement: Settlement) -> None:
+    def add(self, delivery: Delivery, settlement: Settlement) -> None:
         """Take one more."""
-        self._waiting.append(settlement)
+        self._waiting[delivery] = settlement
         self._filled.set()
         self._empty.clear()
 
@@ -96,7 +92,7 @@ class Settler:
         while True:
             await self._filled.wait()
             await self._gather()
-            batch = self._waiting[:_AT_ONCE]
+            batch = dict(islice(self._waiting.items(), _AT_ONCE))
             try:
                 settled = await self._source.settle(batch)
             except TRANSIENT as error:
@@ -108,41 +104,40 @@ class Settler:
                 await self._settle_each(batch, error)
             else:
                 self._backoff.succeeded()
-                self._took(batch, settled)
+                self._took(settled)
 
-    def _took(self, batch: list[Settlement], settled: Sequence[Settled]) -> None:
-        """Take in the results of the first messages that wait."""
-        results = list(zip(batch, settled, strict=True))
-        self._locked += [settlement for settlement, each in results if each.result == "locked"]
+    def _took(self, settled: Mapping[Delivery, Settlement]) -> None:
+        """Take in the results of messages that wait."""
+        locked = [each for each, settlement in settled.items() if settlement.result == "locked"]
+        self._locked |= {delivery: self._waiting[delivery] for delivery in locked}
         if self._locked:
             self._has_locked.set()
-        self._remove(len(batch))
-        self._on_settled([result for result in results if result[1].result != "locked"])
+        self._remove(settled)
+        self._on_settled({each: settled[each] for each in settled if each not in locked})
 
     async def _settle_locked(self) -> None:
         """Settle each message that another transaction has locked when that transaction ends."""
         while True:
             await self._has_locked.wait()
-            settlement = self._locked[0]
+            delivery, settlement = next(iter(self._locked.items()))
             try:
                 async with self._source.lock_waits.turn(_LOCK_S) as wait_s:
-                    (settled,) = await self._source.settle([settlement], wait_s=wait_s)
+                    settled = await self._source.settle({delivery: settlement}, wait_s=wait_s)
             except Exception as error:  # noqa: BLE001 - among the others it is found whether it can be settled
                 await asyncio.sleep(self._backoff.failed(error, "settle a locked message"))
-                self._waiting.append(self._locked.popleft())
-                self._filled.set()
+                self.add(delivery, self._locked.pop(delivery))
             else:
-                self._locked.popleft()
-                if settled.result == "locked":
-                    self._locked.append(settlement)
+                del self._locked[delivery]
+                if settled[delivery].result == "locked":
+                    self._locked[delivery] = settlement
                     self._complaints.say(
                         logging.WARNING,
                         "%s: message %d is locked by another transaction, and is settled when that ends",
-                        *(self._source.name, settlement.delivery.message_id),
+                        *(self._source.name, delivery.message_id),
                     )
                 else:
-                    self._remove(0)
-                    self._on_settled([(settlement, settled)])
+                    self._remove(())
+                    self._on_settled(settled)
             if not self._locked:
                 self._has_locked.clear()
 
@@ -153,34 +148,37 @@ class Settler:
             before = len(self._waiting)
             await asyncio.sleep(0)
 
-    async def _settle_each(self, batch: list[Settlement], error: Exception) -> None:
+    async def _settle_each(self, batch: dict[Delivery, Settlement], error: Exception) -> None:
         """Find the one that the call fails for, and leave it to the end of its claim."""
         if len(batch) > 1:
             self._backoff.failed(error, f"settle {len(batch)} messages at once")
-        while batch and self._waiting and batch[0] is self._waiting[0]:
-            settlement = batch.pop(0)
+        for delivery, settlement in batch.items():
             try:
-                settled = await self._source.settle([settlement])
+                settled = await self._source.settle({delivery: settlement})
             except TRANSIENT:
                 return  # the next round waits
             except Exception as reason:  # noqa: BLE001 - as above
                 self._complaints.say(
                     logging.ERROR,
                     "%s: message %d cannot be settled, and comes again when its claim is over: %s",
-                    *(self._source.name, settlement.delivery.message_id, described(reason)),
+                    *(self._source.name, delivery.message_id, described(reason)),
                 )
-                settled = [Settled(settlement.delivery, "lost")]
-            self._took([settlement], settled)
+                settled = {delivery: settlement.with_result("lost")}
+            self._took(settled)
 
     def _drop_lapsed(self) -> None:
         now_s = time.monotonic()
-        lapsed = [each for each in self._waiting if each.delivery.lease_end_s <= now_s]
-        self._waiting = [each for each in self._waiting if each.delivery.lease_end_s > now_s]
-        self._remove(0)
-        self._on_settled([(each, Settled(each.delivery, "lost")) for each in lapsed])
+        lapsed = {
+            delivery: settlement.with_result("lost")
+            for delivery, settlement in self._waiting.items()
+            if delivery.lease_end_s <= now_s
+        }
+        self._remove(lapsed)
+        self._on_settled(lapsed)
 
-    def _remove(self, qty: int) -> None:
-        del self._waiting[:qty]
+    def _remove(self, deliveries: Iterable[Delivery]) -> None:
+        for delivery in deliveries:
+            self._waiting.pop(delivery, None)
         if not self._waiting:
             self._filled.clear()
             if not self._locked:

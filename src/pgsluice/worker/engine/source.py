@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pgsluice.client.calls import Call
-from pgsluice.worker.engine.delivery import Delivery, Settled, Settlement
+from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.lock_waits import LockWaits
+from pgsluice.worker.engine.settlement import Result, Settlement
 
 
 class Source(Protocol):
@@ -66,18 +67,18 @@ class Source(Protocol):
         ...
 
     async def settle(
-        self, settlements: Sequence[Settlement], *, wait_s: float | None = None
-    ) -> list[Settled]:
-        """Say what becomes of deliveries, in one transaction; what became of each, in their order.
+        self, settlements: Mapping[Delivery, Settlement], *, wait_s: float | None = None
+    ) -> dict[Delivery, Settlement]:
+        """Apply the outcomes of deliveries in one transaction; return the settlements with their results.
 
-        Those that another transaction has locked are left out, with the result `locked`; `wait_s` as for `extend`.
-        Of `RetryAfter` the place makes `dead` when it was the last attempt. Idempotent: when the reply of a first call
-        was lost, the second says `done` for what was done by the first.
+        Deliveries whose row another transaction has locked are skipped, with the result `locked`; `wait_s` as for
+        `extend`. The last attempt's `Retry` has the result `dead`. Idempotent: when the reply of a first call was
+        lost, the second returns `done` for what the first did.
         """
         ...
 
-    def settling(self, settlement: Settlement) -> Call[Settled]:
-        """As `settle`, for one, as a call: run on a handler's own connection it is part of its transaction."""
+    def acknowledgement(self, delivery: Delivery) -> Call[Result]:
+        """Return the call that acknowledges a delivery; run on a handler's own connection, in its transaction."""
         ...
 
     async def wait(self, timeout_s: float) -> None:

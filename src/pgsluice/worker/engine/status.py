@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgsluice.worker.engine.delivery import Counts
+from pgsluice.worker.engine.settlement import Counts
 
 
 @dataclass(frozen=True, slots=True)

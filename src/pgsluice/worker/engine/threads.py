@@ -30,7 +30,7 @@ class Threads:
     """As many threads as are needed at once; those that are idle are used again.
 
     Not an executor of the standard library: a thread that hangs must neither keep others from starting nor the process
-    from ending. One that was left to itself is counted until it returns.
+    from settlement. One that was left to itself is counted until it returns.
     """
 
     def __init__(self, on_hung: Callable[[], None] = lambda: None) -> None:

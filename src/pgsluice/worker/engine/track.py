@@ -7,8 +7,9 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from pgsluice.worker.engine.delivery import Counts, Delivery, Settled
+from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.executor import AnyContext
+from pgsluice.worker.engine.settlement import Counts, Result
 from pgsluice.worker.engine.status import HandlerStatus
 from pgsluice.worker.engine.turns import Turn, Turns
 from pgsluice.worker.handlers.handler import HandlerSpec
@@ -156,9 +157,9 @@ class Track:
         mean_s = seconds if self._mean_s is None else self._mean_s
         self._mean_s = mean_s + _NEWEST * (seconds - mean_s)
 
-    def count(self, settled: Settled, error_type: str | None = None) -> None:
-        """Count what became of one."""
-        self.counts.add(settled)
+    def count(self, result: Result, error_type: str | None = None) -> None:
+        """Count one by its result."""
+        self.counts.add(result)
         if error_type is not None:
             by_type = self.counts.by_error_type
             by_type[error_type] = by_type.get(error_type, 0) + 1

@@ -21,10 +21,10 @@ from pgsluice.settings import Settings
 from pgsluice.worker.engine.connection_shares import Shares, shares
 from pgsluice.worker.engine.connections import Connections, unhurried
 from pgsluice.worker.engine.consumer_lane import ConsumerLane, make_consumer_lanes
-from pgsluice.worker.engine.delivery import Counts
 from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog
 from pgsluice.worker.engine.lane import IDLE_S, Lane
+from pgsluice.worker.engine.settlement import Counts
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.sources import Feed, make_feeds
 from pgsluice.worker.engine.status import HandlerStatus, SourceStatus, WorkerStatus

@@ -24,7 +24,7 @@ from pgsluice.worker.handlers.handler import (
     Route,
 )
 from pgsluice.worker.handlers.payload import PayloadType, payload_type, resolve_hints
-from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.handlers.retry import RetryPolicy
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -201,7 +201,7 @@ def check_spec(spec: HandlerSpec) -> None:
     """
     if spec.keep not in ("archive", "delete"):
         raise ArgumentError(f"keep is {spec.keep!r}; use archive, delete")
-    for option, value, kind in (("retry", spec.retry, Retry), ("batch", spec.batch, Batch)):
+    for option, value, kind in (("retry", spec.retry, RetryPolicy), ("batch", spec.batch, Batch)):
         if not isinstance(value, kind | None):
             raise ArgumentError(
                 f"{option} of handler {spec.name!r} is {value!r}; use {kind.__name__}(…)"

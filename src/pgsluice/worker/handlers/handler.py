@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from pgsluice.client.limit_records import WhenWaiting
-from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.handlers.retry import RetryPolicy
 
 
 class Mode(StrEnum):
@@ -154,7 +154,7 @@ class HandlerSpec:
     takes_context: bool
     execution: Execution
     mode: Mode = Mode.LEASE
-    retry: Retry | None = None
+    retry: RetryPolicy | None = None
     timeout_s: float | None = None
     lease_s: float = 30.0
     batch: Batch | None = None

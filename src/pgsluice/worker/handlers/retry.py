@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from pgsluice.errors import ArgumentError
-from pgsluice.worker.handlers.answer import require_delay
+from pgsluice.outcome import require_delay
 
 # An integer of PostgreSQL.
-_ATTEMPTS_MAX = 2_147_483_647
+ATTEMPTS_MAX = 2_147_483_647
 Backoff = Literal["constant", "linear", "exponential"]
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class RetryPolicy:
     """How often to try, and how long to wait in between.
 
     Attributes:
@@ -39,8 +39,8 @@ class Retry:
 
     def __post_init__(self) -> None:
         """Refuse a policy that could not be followed."""
-        if not 1 <= self.max_attempts <= _ATTEMPTS_MAX:
-            raise ArgumentError(f"max_attempts is {self.max_attempts}; use 1 to {_ATTEMPTS_MAX}")
+        if not 1 <= self.max_attempts <= ATTEMPTS_MAX:
+            raise ArgumentError(f"max_attempts is {self.max_attempts}; use 1 to {ATTEMPTS_MAX}")
         require_delay(self.first_delay_s, "first_delay_s")
         require_delay(self.max_delay_s, "max_delay_s")
         if not 1 <= self.factor < math.inf:

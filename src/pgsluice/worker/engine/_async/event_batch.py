@@ -9,7 +9,8 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from pgsluice.client import AsyncEventLog, Event
-from pgsluice.worker.handlers.outcome import RetryIn, Tally
+from pgsluice.outcome import Outcome
+from pgsluice.worker.engine.consumed_batch import BatchProgress
 
 
 class AsyncEventBatch:
@@ -27,14 +28,14 @@ class AsyncEventBatch:
         queue_name: str,
         consumer_name: str,
         batch_id: int,
-        tally: Tally,
+        progress: BatchProgress,
     ) -> None:
-        """Wrap an open batch; what becomes of its events is noted in the tally."""
+        """Wrap an open batch; what becomes of its events is noted in the progress."""
         self.batch_id = batch_id
         self.queue_name = queue_name
         self.consumer_name = consumer_name
         self._log = AsyncEventLog(connection)
-        self._tally = tally
+        self._progress = progress
 
     async def events(self, *, fetch_qty: int = 1000) -> AsyncGenerator[Event]:
         """Yield the events by ev_id, in bounded memory; other statements may run on the connection in between.
@@ -42,12 +43,12 @@ class AsyncEventBatch:
         Args:
             fetch_qty: How many come from the server at once, 1 or more.
         """
-        self._tally.events = 0
+        self._progress.events = 0
         async with aclosing(
             self._log.stream_batch_events(self.batch_id, fetch_qty=fetch_qty)
         ) as events:
             async for event in events:
-                self._tally.events += 1
+                self._progress.events += 1
                 yield event
 
     def retry(self, event: Event, *, delay_s: float) -> None:
@@ -57,8 +58,8 @@ class AsyncEventBatch:
             event: One of this batch.
             delay_s: Seconds from now, 0 or more.
         """
-        self._tally.again(event, delay_s)
+        self._progress.again(event, delay_s)
 
 
-EventHandler = Callable[[AsyncConnection[Any], Event], Awaitable[RetryIn | None]]
+EventHandler = Callable[[AsyncConnection[Any], Event], Awaitable[Outcome | None]]
 BatchHandler = Callable[[AsyncConnection[Any], AsyncEventBatch], Awaitable[None]]

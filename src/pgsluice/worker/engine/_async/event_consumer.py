@@ -25,9 +25,16 @@ from pgsluice.errors import (
     PrivilegeError,
     RetryableError,
 )
+from pgsluice.outcome import Done, Outcome, Release, Retry
 from pgsluice.worker.engine._async.event_batch import AsyncEventBatch, BatchHandler, EventHandler
 from pgsluice.worker.engine._async.lease import async_leased
-from pgsluice.worker.engine.ending import failure_of
+from pgsluice.worker.engine.consumed_batch import (
+    BatchProgress,
+    ConsumedBatch,
+    attempt_of,
+    dead_letter,
+    dead_letter_headers,
+)
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
 from pgsluice.worker.engine.failures import (
     BusyError,
@@ -36,17 +43,9 @@ from pgsluice.worker.engine.failures import (
     passing_failures,
     require_status,
 )
+from pgsluice.worker.engine.settlement import failure_of
 from pgsluice.worker.forks import close_in_forks, end_fork
-from pgsluice.worker.handlers.outcome import (
-    ConsumedBatch,
-    RetryEventError,
-    RetryIn,
-    Tally,
-    attempt_of,
-    dead_letter,
-    dead_letter_headers,
-)
-from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.handlers.retry import ATTEMPTS_MAX, RetryPolicy
 from pgsluice.worker.pause import DELAY_MAX_S, Backoff, async_pause
 
 _log = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ class AsyncEventConsumer:
         *,
         on_event: EventHandler | None = None,
         on_batch: BatchHandler | None = None,
-        retry: Retry | None = None,
+        retry: RetryPolicy | None = None,
         dead_letter_queue: str | None = None,
         own_transactions: bool = False,
         register: bool = True,
@@ -96,7 +95,8 @@ class AsyncEventConsumer:
             queue_name: An existing log.
             consumer_name: Its position is kept under this name.
             on_event: Called with a connection in a transaction, and an event. It must not commit or roll back. It may
-                return `RetryIn` or raise `RetryEventError` to get the event again later.
+                return or raise `Retry` (an attempt that counts), `Release` (one that does not) or `Reject`: returned,
+                what it wrote stays; raised, what it wrote for this event is rolled back.
             on_batch: Called with a connection in a transaction, and an `EventBatch` to read events from.
             retry: What to do when `on_event` raises: roll back what it did for this event, deliver the event again
                 after a growing delay, and go on with the next. After the last attempt, or without a policy, the
@@ -217,7 +217,7 @@ class AsyncEventConsumer:
                 return await self._consume_apart(connection, batch_id)
             try:
                 return await self._consume(connection, batch_id, is_careful=False)
-            except RetryEventError:
+            except Outcome:
                 pass
             except Exception as error:
                 if self._retry is None or self._on_event is None or is_passing(error):
@@ -252,8 +252,8 @@ class AsyncEventConsumer:
         self, connection: AsyncConnection[Any], batch_id: int, *, is_careful: bool
     ) -> ConsumedBatch:
         """Handle and finish a batch in one transaction."""
-        tally = Tally()
-        batch = self._batch(connection, batch_id, tally)
+        progress = BatchProgress()
+        batch = self._batch(connection, batch_id, progress)
         async with connection.transaction():
             try:
                 await AsyncEventLog(connection).hold_batch(batch_id)
@@ -266,28 +266,28 @@ class AsyncEventConsumer:
                 async with aclosing(batch.events()) as events:
                     async for event in events:
                         if is_careful:
-                            await self._attempt(connection, tally, event)
+                            await self._attempt(connection, progress, event)
                         else:
-                            await self._handle(connection, tally, event)
-            await self._finish(connection, batch_id, tally)
-        return tally.consumed(batch_id)
+                            await self._handle(connection, progress, event)
+            await self._finish(connection, batch_id, progress)
+        return progress.consumed(batch_id)
 
     async def _consume_apart(
         self, connection: AsyncConnection[Any], batch_id: int
     ) -> ConsumedBatch:
         """Handle a batch outside of any transaction of ours, and finish it then."""
-        tally = Tally()
-        batch = self._batch(connection, batch_id, tally)
+        progress = BatchProgress()
+        batch = self._batch(connection, batch_id, progress)
         if self._on_batch is not None:
             await self._call_with_batch(connection, batch)
             require_status(connection, TransactionStatus.IDLE)
         else:
             async with aclosing(batch.events()) as events:
                 async for event in events:
-                    await self._attempt(connection, tally, event)
+                    await self._attempt(connection, progress, event)
         async with connection.transaction():
-            await self._finish(connection, batch_id, tally)
-        return tally.consumed(batch_id)
+            await self._finish(connection, batch_id, progress)
+        return progress.consumed(batch_id)
 
     async def _call_with_batch(
         self, connection: AsyncConnection[Any], batch: AsyncEventBatch
@@ -300,29 +300,35 @@ class AsyncEventConsumer:
         finally:
             end_fork(pid, sys.exception())
 
-    async def _handle(self, connection: AsyncConnection[Any], tally: Tally, event: Event) -> None:
+    async def _handle(
+        self, connection: AsyncConnection[Any], progress: BatchProgress, event: Event
+    ) -> None:
         assert self._on_event is not None  # noqa: S101 - of the two, one is given
         status = connection.info.transaction_status
         close_in_forks(connection)
         pid = os.getpid()
         try:
-            answer = await self._on_event(connection, event)
+            outcome = await self._on_event(connection, event)
+        except Done:
+            outcome = None
         finally:
             end_fork(pid, sys.exception())
         require_status(connection, status)
-        if isinstance(answer, RetryIn):
-            tally.again(event, answer.delay_s)
+        if isinstance(outcome, Outcome):
+            await self._apply(connection, progress, event, outcome)
 
-    async def _attempt(self, connection: AsyncConnection[Any], tally: Tally, event: Event) -> None:
+    async def _attempt(
+        self, connection: AsyncConnection[Any], progress: BatchProgress, event: Event
+    ) -> None:
         """Handle one event so that its failure leaves the others alone."""
         try:
             if self._own_transactions:
-                await self._handle(connection, tally, event)
+                await self._handle(connection, progress, event)
             else:
                 async with connection.transaction():  # a savepoint
-                    await self._handle(connection, tally, event)
-        except RetryEventError as asked:
-            tally.again(event, asked.delay_s)
+                    await self._handle(connection, progress, event)
+        except Outcome as outcome:
+            await self._apply(connection, progress, event, outcome)
         except Exception as error:
             if self._retry is None or is_passing(error):
                 raise
@@ -331,21 +337,54 @@ class AsyncEventConsumer:
                 and connection.info.transaction_status != TransactionStatus.IDLE
             ):
                 await connection.rollback()
-            attempt = attempt_of(event)
-            delay_s = self._retry.next_delay_s(attempt)
-            if delay_s is not None:
+            delay_s = self._retry.next_delay_s(attempt_of(event))
+            if delay_s is None:
+                await self._bury(connection, progress, event, error)
+            else:
                 self._report(event, error, "retry", delay_s)
-                tally.again(event, delay_s)
+                progress.again(event, delay_s)
+
+    async def _apply(
+        self,
+        connection: AsyncConnection[Any],
+        progress: BatchProgress,
+        event: Event,
+        outcome: Outcome,
+    ) -> None:
+        """Apply what a handler returned or raised."""
+        delay_s: float | None
+        match outcome:
+            case Done():
                 return
-            if self._dead_letter_queue is None:
-                raise
-            await AsyncWorkQueue(connection).send(
-                self._dead_letter_queue,
-                dead_letter(self._queue_name, self._consumer_name, event),
-                headers=dead_letter_headers(error, attempt),
-            )
-            self._report(event, error, "dead")
-            tally.dead += 1
+            case Release():
+                delay_s = outcome.delay_s
+            case Retry():
+                policy = self._retry or RetryPolicy(max_attempts=ATTEMPTS_MAX)
+                delay_s = policy.next_delay_s(attempt_of(event), outcome.delay_s)
+            case _:
+                delay_s = None
+        if delay_s is None:
+            await self._bury(connection, progress, event, outcome)
+        else:
+            progress.again(event, delay_s)
+
+    async def _bury(
+        self,
+        connection: AsyncConnection[Any],
+        progress: BatchProgress,
+        event: Event,
+        error: Exception,
+    ) -> None:
+        """Send an event to the dead letters; raise its error where there are none."""
+        if self._dead_letter_queue is None:
+            raise error
+        await AsyncWorkQueue(connection).send(
+            self._dead_letter_queue,
+            dead_letter(self._queue_name, self._consumer_name, event),
+            headers=dead_letter_headers(error, attempt_of(event)),
+        )
+        self._report(event, error, "dead")
+        progress.dead += 1
 
     def _report(
         self, event: Event, error: Exception, result: str, next_retry_s: float | None = None
@@ -362,9 +401,11 @@ class AsyncEventConsumer:
                 payload=event.ev_data,
             )
 
-    async def _finish(self, connection: AsyncConnection[Any], batch_id: int, tally: Tally) -> None:
+    async def _finish(
+        self, connection: AsyncConnection[Any], batch_id: int, progress: BatchProgress
+    ) -> None:
         log = AsyncEventLog(connection)
-        for delay_s, ev_ids in tally.ev_ids_again.items():
+        for delay_s, ev_ids in progress.ev_ids_again.items():
             await log.retry(batch_id, ev_ids, delay=timedelta(seconds=delay_s))
         finish = log.finish_batch if self._subconsumer_name is None else log.coop_finish_batch
         is_ours = await finish(batch_id)
@@ -419,9 +460,11 @@ class AsyncEventConsumer:
         return is_heard
 
     def _batch(
-        self, connection: AsyncConnection[Any], batch_id: int, tally: Tally
+        self, connection: AsyncConnection[Any], batch_id: int, progress: BatchProgress
     ) -> AsyncEventBatch:
-        return AsyncEventBatch(connection, self._queue_name, self._consumer_name, batch_id, tally)
+        return AsyncEventBatch(
+            connection, self._queue_name, self._consumer_name, batch_id, progress
+        )
 
     @property
     def _name(self) -> str:

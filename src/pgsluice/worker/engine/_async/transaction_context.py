@@ -16,8 +16,7 @@ from pgsluice.client.calls import Call, inbox
 from pgsluice.errors import HandlerError, LeaseLostError
 from pgsluice.worker.engine.base_context import BaseContext, require_committable
 from pgsluice.worker.engine.connections import Connections, watch
-from pgsluice.worker.engine.delivery import Settled
-from pgsluice.worker.engine.ending import is_done
+from pgsluice.worker.engine.settlement import Result, is_done
 from pgsluice.worker.forks import end_fork
 
 _ONCE_KEPT = timedelta(days=7)
@@ -129,14 +128,14 @@ class AsyncTransactionContext(BaseContext):
             finally:
                 self.is_acknowledging = False
 
-    async def _acknowledge(self, connection: AsyncConnection[Any], call: Call[Settled]) -> None:
+    async def _acknowledge(self, connection: AsyncConnection[Any], call: Call[Result]) -> None:
         self.is_acknowledging = True
         try:
-            settled = await AsyncRunner(connection).run(call)
+            result = await AsyncRunner(connection).run(call)
         except LeaseLostError:
             self.lost.set()
             raise
-        self._check(settled)
+        self._check(result)
 
     async def once(self, key: str, *, keep: timedelta = _ONCE_KEPT) -> bool:
         """Note in the transaction of `transaction()` that this handler did something; whether that was the first time.

@@ -10,7 +10,8 @@ from typing import Any
 from psycopg import Connection
 
 from pgsluice.client import Event, EventLog
-from pgsluice.worker.handlers.outcome import RetryIn, Tally
+from pgsluice.outcome import Outcome
+from pgsluice.worker.engine.consumed_batch import BatchProgress
 
 
 class EventBatch:
@@ -28,14 +29,14 @@ class EventBatch:
         queue_name: str,
         consumer_name: str,
         batch_id: int,
-        tally: Tally,
+        progress: BatchProgress,
     ) -> None:
-        """Wrap an open batch; what becomes of its events is noted in the tally."""
+        """Wrap an open batch; what becomes of its events is noted in the progress."""
         self.batch_id = batch_id
         self.queue_name = queue_name
         self.consumer_name = consumer_name
         self._log = EventLog(connection)
-        self._tally = tally
+        self._progress = progress
 
     def events(self, *, fetch_qty: int = 1000) -> Generator[Event]:
         """Yield the events by ev_id, in bounded memory; other statements may run on the connection in between.
@@ -43,10 +44,10 @@ class EventBatch:
         Args:
             fetch_qty: How many come from the server at once, 1 or more.
         """
-        self._tally.events = 0
+        self._progress.events = 0
         with closing(self._log.stream_batch_events(self.batch_id, fetch_qty=fetch_qty)) as events:
             for event in events:
-                self._tally.events += 1
+                self._progress.events += 1
                 yield event
 
     def retry(self, event: Event, *, delay_s: float) -> None:
@@ -56,8 +57,8 @@ class EventBatch:
             event: One of this batch.
             delay_s: Seconds from now, 0 or more.
         """
-        self._tally.again(event, delay_s)
+        self._progress.again(event, delay_s)
 
 
-EventHandler = Callable[[Connection[Any], Event], RetryIn | None]
+EventHandler = Callable[[Connection[Any], Event], Outcome | None]
 BatchHandler = Callable[[Connection[Any], EventBatch], None]

@@ -26,9 +26,16 @@ from pgsluice.errors import (
     PrivilegeError,
     RetryableError,
 )
+from pgsluice.outcome import Done, Outcome, Release, Retry
 from pgsluice.worker.engine._sync.event_batch import BatchHandler, EventBatch, EventHandler
 from pgsluice.worker.engine._sync.lease import leased
-from pgsluice.worker.engine.ending import failure_of
+from pgsluice.worker.engine.consumed_batch import (
+    BatchProgress,
+    ConsumedBatch,
+    attempt_of,
+    dead_letter,
+    dead_letter_headers,
+)
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
 from pgsluice.worker.engine.failures import (
     BusyError,
@@ -37,17 +44,9 @@ from pgsluice.worker.engine.failures import (
     passing_failures,
     require_status,
 )
+from pgsluice.worker.engine.settlement import failure_of
 from pgsluice.worker.forks import close_in_forks, end_fork
-from pgsluice.worker.handlers.outcome import (
-    ConsumedBatch,
-    RetryEventError,
-    RetryIn,
-    Tally,
-    attempt_of,
-    dead_letter,
-    dead_letter_headers,
-)
-from pgsluice.worker.handlers.retry import Retry
+from pgsluice.worker.handlers.retry import ATTEMPTS_MAX, RetryPolicy
 from pgsluice.worker.pause import DELAY_MAX_S, Backoff, pause
 
 _log = logging.getLogger(__name__)
@@ -78,7 +77,7 @@ class EventConsumer:
         *,
         on_event: EventHandler | None = None,
         on_batch: BatchHandler | None = None,
-        retry: Retry | None = None,
+        retry: RetryPolicy | None = None,
         dead_letter_queue: str | None = None,
         own_transactions: bool = False,
         register: bool = True,
@@ -97,7 +96,8 @@ class EventConsumer:
             queue_name: An existing log.
             consumer_name: Its position is kept under this name.
             on_event: Called with a connection in a transaction, and an event. It must not commit or roll back. It may
-                return `RetryIn` or raise `RetryEventError` to get the event again later.
+                return or raise `Retry` (an attempt that counts), `Release` (one that does not) or `Reject`: returned,
+                what it wrote stays; raised, what it wrote for this event is rolled back.
             on_batch: Called with a connection in a transaction, and an `EventBatch` to read events from.
             retry: What to do when `on_event` raises: roll back what it did for this event, deliver the event again
                 after a growing delay, and go on with the next. After the last attempt, or without a policy, the
@@ -216,7 +216,7 @@ class EventConsumer:
                 return self._consume_apart(connection, batch_id)
             try:
                 return self._consume(connection, batch_id, is_careful=False)
-            except RetryEventError:
+            except Outcome:
                 pass
             except Exception as error:
                 if self._retry is None or self._on_event is None or is_passing(error):
@@ -251,8 +251,8 @@ class EventConsumer:
         self, connection: Connection[Any], batch_id: int, *, is_careful: bool
     ) -> ConsumedBatch:
         """Handle and finish a batch in one transaction."""
-        tally = Tally()
-        batch = self._batch(connection, batch_id, tally)
+        progress = BatchProgress()
+        batch = self._batch(connection, batch_id, progress)
         with connection.transaction():
             try:
                 EventLog(connection).hold_batch(batch_id)
@@ -265,26 +265,26 @@ class EventConsumer:
                 with closing(batch.events()) as events:
                     for event in events:
                         if is_careful:
-                            self._attempt(connection, tally, event)
+                            self._attempt(connection, progress, event)
                         else:
-                            self._handle(connection, tally, event)
-            self._finish(connection, batch_id, tally)
-        return tally.consumed(batch_id)
+                            self._handle(connection, progress, event)
+            self._finish(connection, batch_id, progress)
+        return progress.consumed(batch_id)
 
     def _consume_apart(self, connection: Connection[Any], batch_id: int) -> ConsumedBatch:
         """Handle a batch outside of any transaction of ours, and finish it then."""
-        tally = Tally()
-        batch = self._batch(connection, batch_id, tally)
+        progress = BatchProgress()
+        batch = self._batch(connection, batch_id, progress)
         if self._on_batch is not None:
             self._call_with_batch(connection, batch)
             require_status(connection, TransactionStatus.IDLE)
         else:
             with closing(batch.events()) as events:
                 for event in events:
-                    self._attempt(connection, tally, event)
+                    self._attempt(connection, progress, event)
         with connection.transaction():
-            self._finish(connection, batch_id, tally)
-        return tally.consumed(batch_id)
+            self._finish(connection, batch_id, progress)
+        return progress.consumed(batch_id)
 
     def _call_with_batch(self, connection: Connection[Any], batch: EventBatch) -> None:
         assert self._on_batch is not None  # noqa: S101 - asked by the callers
@@ -295,29 +295,31 @@ class EventConsumer:
         finally:
             end_fork(pid, sys.exception())
 
-    def _handle(self, connection: Connection[Any], tally: Tally, event: Event) -> None:
+    def _handle(self, connection: Connection[Any], progress: BatchProgress, event: Event) -> None:
         assert self._on_event is not None  # noqa: S101 - of the two, one is given
         status = connection.info.transaction_status
         close_in_forks(connection)
         pid = os.getpid()
         try:
-            answer = self._on_event(connection, event)
+            outcome = self._on_event(connection, event)
+        except Done:
+            outcome = None
         finally:
             end_fork(pid, sys.exception())
         require_status(connection, status)
-        if isinstance(answer, RetryIn):
-            tally.again(event, answer.delay_s)
+        if isinstance(outcome, Outcome):
+            self._apply(connection, progress, event, outcome)
 
-    def _attempt(self, connection: Connection[Any], tally: Tally, event: Event) -> None:
+    def _attempt(self, connection: Connection[Any], progress: BatchProgress, event: Event) -> None:
         """Handle one event so that its failure leaves the others alone."""
         try:
             if self._own_transactions:
-                self._handle(connection, tally, event)
+                self._handle(connection, progress, event)
             else:
                 with connection.transaction():  # a savepoint
-                    self._handle(connection, tally, event)
-        except RetryEventError as asked:
-            tally.again(event, asked.delay_s)
+                    self._handle(connection, progress, event)
+        except Outcome as outcome:
+            self._apply(connection, progress, event, outcome)
         except Exception as error:
             if self._retry is None or is_passing(error):
                 raise
@@ -326,21 +328,54 @@ class EventConsumer:
                 and connection.info.transaction_status != TransactionStatus.IDLE
             ):
                 connection.rollback()
-            attempt = attempt_of(event)
-            delay_s = self._retry.next_delay_s(attempt)
-            if delay_s is not None:
+            delay_s = self._retry.next_delay_s(attempt_of(event))
+            if delay_s is None:
+                self._bury(connection, progress, event, error)
+            else:
                 self._report(event, error, "retry", delay_s)
-                tally.again(event, delay_s)
+                progress.again(event, delay_s)
+
+    def _apply(
+        self,
+        connection: Connection[Any],
+        progress: BatchProgress,
+        event: Event,
+        outcome: Outcome,
+    ) -> None:
+        """Apply what a handler returned or raised."""
+        delay_s: float | None
+        match outcome:
+            case Done():
                 return
-            if self._dead_letter_queue is None:
-                raise
-            WorkQueue(connection).send(
-                self._dead_letter_queue,
-                dead_letter(self._queue_name, self._consumer_name, event),
-                headers=dead_letter_headers(error, attempt),
-            )
-            self._report(event, error, "dead")
-            tally.dead += 1
+            case Release():
+                delay_s = outcome.delay_s
+            case Retry():
+                policy = self._retry or RetryPolicy(max_attempts=ATTEMPTS_MAX)
+                delay_s = policy.next_delay_s(attempt_of(event), outcome.delay_s)
+            case _:
+                delay_s = None
+        if delay_s is None:
+            self._bury(connection, progress, event, outcome)
+        else:
+            progress.again(event, delay_s)
+
+    def _bury(
+        self,
+        connection: Connection[Any],
+        progress: BatchProgress,
+        event: Event,
+        error: Exception,
+    ) -> None:
+        """Send an event to the dead letters; raise its error where there are none."""
+        if self._dead_letter_queue is None:
+            raise error
+        WorkQueue(connection).send(
+            self._dead_letter_queue,
+            dead_letter(self._queue_name, self._consumer_name, event),
+            headers=dead_letter_headers(error, attempt_of(event)),
+        )
+        self._report(event, error, "dead")
+        progress.dead += 1
 
     def _report(
         self, event: Event, error: Exception, result: str, next_retry_s: float | None = None
@@ -357,9 +392,9 @@ class EventConsumer:
                 payload=event.ev_data,
             )
 
-    def _finish(self, connection: Connection[Any], batch_id: int, tally: Tally) -> None:
+    def _finish(self, connection: Connection[Any], batch_id: int, progress: BatchProgress) -> None:
         log = EventLog(connection)
-        for delay_s, ev_ids in tally.ev_ids_again.items():
+        for delay_s, ev_ids in progress.ev_ids_again.items():
             log.retry(batch_id, ev_ids, delay=timedelta(seconds=delay_s))
         finish = log.finish_batch if self._subconsumer_name is None else log.coop_finish_batch
         is_ours = finish(batch_id)
@@ -411,8 +446,10 @@ class EventConsumer:
                 is_heard = is_heard or heard.payload != ""
         return is_heard
 
-    def _batch(self, connection: Connection[Any], batch_id: int, tally: Tally) -> EventBatch:
-        return EventBatch(connection, self._queue_name, self._consumer_name, batch_id, tally)
+    def _batch(
+        self, connection: Connection[Any], batch_id: int, progress: BatchProgress
+    ) -> EventBatch:
+        return EventBatch(connection, self._queue_name, self._consumer_name, batch_id, progress)
 
     @property
     def _name(self) -> str:

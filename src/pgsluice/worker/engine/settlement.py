@@ -1,4 +1,4 @@
-"""What a call of a handler came to, from what it returned or raised: always one of the four answers. No I/O."""
+"""How a call of a handler ends for its message: one of the four outcomes, from what it returned or raised. No I/O."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import inspect
 import traceback
 import zlib
 from collections.abc import AsyncIterable, Iterable, ValuesView
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from pgsluice.errors import HandlerError, PayloadError
+from pgsluice.outcome import Done, Outcome, Reject, Release, Retry
 from pgsluice.worker.engine.delivery import Failure
-from pgsluice.worker.handlers.answer import Answer, Done, Reject, Release, RetryAfter
 from pgsluice.worker.handlers.handler import HandlerSpec
 
 # As much of what an exception says as helps: it can quote a whole payload.
@@ -19,20 +19,48 @@ _MESSAGE_CHARS = 2_000
 _TRACE_CHARS = 20_000
 
 
+Result = Literal["done", "retry", "released", "dead", "lost", "locked"]
+
+
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """What a call of a handler came to.
+class Settlement:
+    """The outcome of one delivery, and its result once the source has applied it.
 
     Attributes:
-        answer: One of the four.
-        failure: Why, for `RetryAfter` and `Reject`.
-        settled: `done` when the handler's own transaction acknowledged it, `lost` when its claim was found to be over:
-            then there is nothing left to say to the source. Else None.
+        outcome: `Done`, `Retry`, `Release` or `Reject`.
+        failure: Why, for `Retry` and `Reject`.
+        result: None until the outcome is applied. Then `done`; `retry`, it will be redelivered; `released`; `dead`;
+            `lost`, the claim was over and nothing was changed; `locked`, another transaction holds the row lock and
+            the outcome is still to be applied.
+        next_retry_s: For the result `retry`, seconds until the next attempt; None: the source does not know.
     """
 
-    answer: Answer
+    outcome: Outcome
     failure: Failure | None = None
-    settled: str | None = None
+    result: Result | None = None
+    next_retry_s: float | None = None
+
+    @property
+    def asked(self) -> Result:
+        """The result that the outcome asks for."""
+        match self.outcome:
+            case Done():
+                return "done"
+            case Retry():
+                return "retry"
+            case Release():
+                return "released"
+            case _:
+                return "dead"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the claim of the message was over."""
+        return self.result == "lost"
+
+    def with_result(self, result: Result, next_retry_s: float | None = None) -> Settlement:
+        """Return a copy with what the source made of it."""
+        return Settlement(self.outcome, self.failure, result, next_retry_s)
 
     @property
     def is_error(self) -> bool:
@@ -40,25 +68,41 @@ class Ending:
         return self.failure is not None and self.failure.trace is not None
 
 
-DONE = Ending(Done())
-ACKNOWLEDGED = Ending(Done(), settled="done")
-# The place where its handler runs could not be had.
-NOT_NOW = Ending(Release(5.0))
-LOST = Ending(Release(), settled="lost")
+@dataclass(slots=True)
+class Counts:
+    """Deliveries of a handler by result, since it was started; for logs, health and `run_until_empty`."""
+
+    done: int = 0
+    retry: int = 0
+    released: int = 0
+    dead: int = 0
+    lost: int = 0
+    by_error_type: dict[str, int] = field(default_factory=dict)
+
+    def add(self, result: Result) -> None:
+        """Count one."""
+        setattr(self, result, getattr(self, result) + 1)
 
 
-def ending_of_result(spec: HandlerSpec, result: Any) -> Ending:
+DONE = Settlement(Done())
+ACKNOWLEDGED = Settlement(Done(), result="done")
+# The process or thread that its handler runs in did not start.
+NOT_NOW = Settlement(Release(5.0))
+LOST = Settlement(Release(), result="lost")
+
+
+def settlement_of_result(spec: HandlerSpec, result: Any) -> Settlement:
     """Tell what a handler of one message returned: an outcome, an exception, which means what raising it does, or
     anything else, which means done.
     """
     if result is None:
         return DONE
     if isinstance(result, type) and issubclass(result, BaseException):
-        if not issubclass(result, Answer) or result is Answer:
+        if not issubclass(result, Outcome) or result is Outcome:
             return failed(HandlerError(f"the handler returned the class {result.__name__}"))
         result = result()  # `return Reject` and `raise Reject` mean the same
     if isinstance(result, BaseException):
-        return ending_of_error(spec, result)
+        return settlement_of_error(spec, result)
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result):
             result.close()
@@ -71,40 +115,40 @@ def ending_of_result(spec: HandlerSpec, result: Any) -> Ending:
     if isinstance(held, list | tuple | set | frozenset | ValuesView):
         for each in held:
             if isinstance(each, BaseException):
-                return ending_of_error(spec, each)
+                return settlement_of_error(spec, each)
     return DONE
 
 
-def endings_of_results(spec: HandlerSpec, result: Any, qty: int) -> list[Ending]:
+def settlements_of_results(spec: HandlerSpec, result: Any, qty: int) -> list[Settlement]:
     """Tell what a handler of a batch returned: one outcome for all, or a list with one for each, in their order."""
-    if isinstance(result, Ending):
+    if isinstance(result, Settlement):
         return [result] * qty
     if isinstance(result, list | tuple):
         if len(result) == qty:
             return [
-                each if isinstance(each, Ending) else ending_of_result(spec, each)
+                each if isinstance(each, Settlement) else settlement_of_result(spec, each)
                 for each in result
             ]
-        ending = failed(
+        settlement = failed(
             HandlerError(f"the handler returned {len(result)} outcomes for {qty} messages")
         )
-        return [ending] * qty
+        return [settlement] * qty
     if isinstance(result, Iterable | AsyncIterable) and not isinstance(result, str | bytes | type):
-        ending = failed(
+        settlement = failed(
             HandlerError(
                 f"the handler returned a {type(result).__name__} for {qty} messages; return one outcome for all, or a "
                 "list with one for each in their order"
             )
         )
-        return [ending] * qty
-    return [ending_of_result(spec, result)] * qty
+        return [settlement] * qty
+    return [settlement_of_result(spec, result)] * qty
 
 
-def ending_of_error(spec: HandlerSpec, error: BaseException) -> Ending:
-    """What was raised: an answer, or a failure, which is tried again or given up as the handler's options say."""
+def settlement_of_error(spec: HandlerSpec, error: BaseException) -> Settlement:
+    """Return the settlement for what was raised: an outcome, or a failure, retried or rejected as the options say."""
     if isinstance(error, BaseExceptionGroup):
-        error = _only_answer(error) or error
-    if isinstance(error, Answer):
+        error = _only_outcome(error) or error
+    if isinstance(error, Outcome):
         return _asked(error)
     again = not isinstance(error, spec.give_up_on) and (
         not spec.retry_on or isinstance(error, spec.retry_on)
@@ -115,41 +159,43 @@ def ending_of_error(spec: HandlerSpec, error: BaseException) -> Ending:
 def is_done(error: BaseException) -> bool:
     """Return whether what a handler raised means that its message is handled."""
     if isinstance(error, BaseExceptionGroup):
-        return isinstance(_only_answer(error), Done)
+        return isinstance(_only_outcome(error), Done)
     return isinstance(error, Done)
 
 
-def ending_of_payload(error: PayloadError) -> Ending:
+def settlement_of_payload(error: PayloadError) -> Settlement:
     """A payload that is not of the handler's type: nothing will make it fit."""
-    return Ending(Reject("payload"), Failure("PayloadError", clipped(str(error), _MESSAGE_CHARS)))
+    return Settlement(
+        Reject("payload"), Failure("PayloadError", clipped(str(error), _MESSAGE_CHARS))
+    )
 
 
-def ending_of_timeout(spec: HandlerSpec) -> Ending:
+def settlement_of_timeout(spec: HandlerSpec) -> Settlement:
     """It ran longer than it may. To `retry_on` and `give_up_on` it is a TimeoutError."""
-    ending = ending_of_error(spec, TimeoutError())
+    settlement = settlement_of_error(spec, TimeoutError())
     failure = Failure("timeout", f"the handler ran longer than {spec.timeout_s:g} s")
-    return Ending(ending.answer, failure)
+    return Settlement(settlement.outcome, failure)
 
 
-def postponed(spec: HandlerSpec, ending: Ending, attempt: int) -> Ending:
-    """Return an ending whose retry is delayed by a lease at least."""
-    if not isinstance(ending.answer, RetryAfter):
-        return ending
-    delay_s = ending.answer.delay_s
+def postponed(spec: HandlerSpec, settlement: Settlement, attempt: int) -> Settlement:
+    """Return a settlement whose retry is delayed by a lease at least."""
+    if not isinstance(settlement.outcome, Retry):
+        return settlement
+    delay_s = settlement.outcome.delay_s
     if delay_s is None:
         delay_s = 0.0 if spec.retry is None else spec.retry.delay_s(attempt)
-    answer = RetryAfter(max(delay_s, spec.lease_s), ending.answer.reason)
-    return replace(ending, answer=answer)
+    outcome = Retry(max(delay_s, spec.lease_s), settlement.outcome.reason)
+    return replace(settlement, outcome=outcome)
 
 
-def failed(error: BaseException) -> Ending:
+def failed(error: BaseException) -> Settlement:
     """To be tried again."""
-    return Ending(RetryAfter(), failure_of(error))
+    return Settlement(Retry(), failure_of(error))
 
 
-def given_up(error: BaseException) -> Ending:
+def given_up(error: BaseException) -> Settlement:
     """Never to be tried again."""
-    return Ending(Reject(f"gave up on {type(error).__name__}"), failure_of(error))
+    return Settlement(Reject(f"gave up on {type(error).__name__}"), failure_of(error))
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -182,7 +228,7 @@ def clipped(text: str, chars: int) -> str:
     return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _only_answer(group: BaseExceptionGroup[BaseException]) -> Answer | None:
+def _only_outcome(group: BaseExceptionGroup[BaseException]) -> Outcome | None:
     """Return the first exception of a group in which all are outcomes of one kind, as when a task was rejected."""
     leaves: list[BaseException] = []
     groups: list[BaseExceptionGroup[BaseException]] = [group]
@@ -194,13 +240,14 @@ def _only_answer(group: BaseExceptionGroup[BaseException]) -> Answer | None:
                 leaves.append(each)
     first = leaves[0]
     is_one_kind = all(type(each) is type(first) for each in leaves)
-    return first if isinstance(first, Answer) and is_one_kind else None
+    return first if isinstance(first, Outcome) and is_one_kind else None
 
 
-def _asked(answer: Answer) -> Ending:
-    if isinstance(answer, RetryAfter | Reject):
-        name = type(answer).__name__
-        return Ending(answer, Failure(name, clipped(answer.reason or "", _MESSAGE_CHARS)))
-    if isinstance(answer, Done | Release):
-        return Ending(answer)
-    return failed(HandlerError(f"{type(answer).__name__} is no answer; use one of the four"))
+def _asked(outcome: Outcome) -> Settlement:
+    if isinstance(outcome, Retry | Reject):
+        name = type(outcome).__name__
+        return Settlement(outcome, Failure(name, clipped(outcome.reason or "", _MESSAGE_CHARS)))
+    if isinstance(outcome, Done | Release):
+        return Settlement(outcome)
+    name = type(outcome).__name__
+    return failed(HandlerError(f"invalid outcome {name}; return Done, Retry, Release or Reject"))

@@ -1,4 +1,4 @@
-"""What a handler of events can say, and what became of a tick batch: no I/O."""
+"""The result of a tick batch of an event consumer, and its dead letters: no I/O."""
 
 from __future__ import annotations
 
@@ -6,36 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pgsluice.client import Event
-from pgsluice.worker.handlers.answer import require_delay
-
-
-@dataclass(frozen=True, slots=True)
-class RetryIn:
-    """What a handler returns to get its event again later; what it wrote stays.
-
-    Attributes:
-        delay_s: Seconds from now, 0 to 68 years; it comes with a later batch, so not at this very moment.
-    """
-
-    delay_s: float
-
-    def __post_init__(self) -> None:
-        """Refuse a delay that could not be waited for."""
-        require_delay(self.delay_s)
-
-
-class RetryEventError(Exception):
-    """What a handler raises to get its event again later; what it wrote for this event is rolled back."""
-
-    def __init__(self, delay_s: float) -> None:
-        """Ask for the event again.
-
-        Args:
-            delay_s: As for `RetryIn`.
-        """
-        require_delay(delay_s)
-        super().__init__(delay_s)
-        self.delay_s = delay_s
+from pgsluice.outcome import require_delay
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +27,8 @@ class ConsumedBatch:
 
 
 @dataclass(slots=True)
-class Tally:
-    """What becomes of the events of a batch, while it is handled.
+class BatchProgress:
+    """How far a batch is: the outcomes of its events so far.
 
     Attributes:
         events: Events that the handler was given.
@@ -70,12 +41,12 @@ class Tally:
     ev_ids_again: dict[float, list[int]] = field(default_factory=dict)
 
     def again(self, event: Event, delay_s: float) -> None:
-        """Note that an event is to come again."""
+        """Note that an event is to be retried."""
         require_delay(delay_s)
         self.ev_ids_again.setdefault(delay_s, []).append(event.ev_id)
 
     def consumed(self, batch_id: int) -> ConsumedBatch:
-        """What became of them all."""
+        """Return the result of the batch."""
         retried = sum(map(len, self.ev_ids_again.values()))
         return ConsumedBatch(batch_id, self.events, retried, self.dead)
 

@@ -10,20 +10,20 @@ from pgsluice.errors import ArgumentError
 DELAY_MAX_S = 2_147_483_647
 
 
-class Answer(Exception):  # noqa: N818 - returned as often as raised
-    """One of `Done`, `RetryAfter`, `Release` and `Reject`. To return it and to raise it means the same."""
+class Outcome(Exception):  # noqa: N818 - returned as often as raised
+    """One of `Done`, `Retry`, `Release` and `Reject`. To return it and to raise it means the same."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), astuple(self))  # type: ignore[call-overload]  # each of the four is a dataclass
 
 
 @dataclass(eq=True, unsafe_hash=True)
-class Done(Answer):
+class Done(Outcome):
     """It is handled. To return nothing means the same."""
 
 
 @dataclass(eq=True, unsafe_hash=True)
-class RetryAfter(Answer):
+class Retry(Outcome):
     """It failed, and is to be tried again: this attempt counts, and after the last one it goes to the dead letters.
 
     Attributes:
@@ -41,7 +41,7 @@ class RetryAfter(Answer):
 
 
 @dataclass(eq=True, unsafe_hash=True)
-class Release(Answer):
+class Release(Outcome):
     """It is not for now: given back as if it had never been claimed; this attempt does not count.
 
     Attributes:
@@ -56,7 +56,7 @@ class Release(Answer):
 
 
 @dataclass(eq=True, unsafe_hash=True)
-class Reject(Answer):
+class Reject(Outcome):
     """It can never be handled: it goes to the dead letters at once.
 
     Attributes:
