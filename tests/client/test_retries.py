@@ -26,7 +26,9 @@ def test_a_message_is_begun_fails_and_is_dead_with_what_was_said(clients, queue_
         ClaimOutcome(1, "retry", 2, 0.0)
     ]
 
+    assert clients.queue.count_retrying(queue_name) == 1
     (message,) = clients.queue.read(queue_name, 60)
+    assert clients.queue.count_retrying(queue_name) == 0
     rejected = replace(failed, message=message, outcome=Reject("bad shape"))
     assert clients.queue.fail(queue_name, [rejected], worker="v") == [ClaimOutcome(1, "dead", 3)]
     (letter,) = clients.queue.browse_dead_letters(queue_name)

@@ -1617,6 +1617,16 @@ class AsyncWorkQueue:
         """
         return await self._runner.run(retries.unanswered_starts(queue_name, messages))
 
+    async def count_retrying(self, queue_name: str) -> int:
+        """Return how many messages of a queue failed and wait for their next attempt.
+
+        Args:
+            queue_name: An existing queue.
+
+        Source: `sluice.count_retrying`.
+        """
+        return await self._runner.run(retries.count_retrying(queue_name))
+
     async def fail(
         self,
         queue_name: str,

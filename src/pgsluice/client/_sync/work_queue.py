@@ -1607,6 +1607,16 @@ class WorkQueue:
         """
         return self._runner.run(retries.unanswered_starts(queue_name, messages))
 
+    def count_retrying(self, queue_name: str) -> int:
+        """Return how many messages of a queue failed and wait for their next attempt.
+
+        Args:
+            queue_name: An existing queue.
+
+        Source: `sluice.count_retrying`.
+        """
+        return self._runner.run(retries.count_retrying(queue_name))
+
     def fail(
         self,
         queue_name: str,

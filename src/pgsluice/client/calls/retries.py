@@ -147,6 +147,18 @@ def unanswered_starts(queue_name: str, messages: Sequence[Message]) -> Call[list
     return Call(sql, (queue_name, [message.msg_id for message in messages]), column, queue_name)
 
 
+@method(WorkQueue)
+def count_retrying(queue_name: str) -> Call[int]:
+    """Return how many messages of a queue failed and wait for their next attempt.
+
+    Args:
+        queue_name: An existing queue.
+
+    Source: `sluice.count_retrying`.
+    """
+    return Call("select sluice.count_retrying(%s::text)", (queue_name,), scalar, queue_name)
+
+
 @method(WorkQueue, keywords="worker")
 def fail(
     queue_name: str,
