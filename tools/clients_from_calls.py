@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import re
 import sys
 import textwrap
@@ -76,16 +77,6 @@ class Module:
             yield origins.get(name, f"from {CALLS}.{self.name} import {name}")
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of a function, as it is written and as it is passed on."""
-
-    name: str
-    written: str
-    is_keyword: bool
-    passed: str
-
-
 @dataclass
 class Client:
     """A class to be written.
@@ -127,31 +118,39 @@ class Client:
         returns = function.returns
         if not isinstance(returns, ast.Subscript) or not isinstance(returns.value, ast.Name):
             raise CallError(f"{where} returns neither Stream nor one of {', '.join(RUN)}")
-        parameters = list(_parameters(module, function.args, options.get("keywords")))
-        before = [parameter.name for parameter in parameters[: len(self.given)]]
-        if before != self.given:
+        names = [argument.arg for argument in _positional(function.args)]
+        if names[: len(self.given)] != self.given:
             raise CallError(f"{where}: its first arguments are not {', '.join(self.given)}")
-        keywords = options.get("keywords")
-        if keywords is not None and keywords not in [parameter.name for parameter in parameters]:
-            raise CallError(f"{where} has no argument {keywords}, which `keywords` names")
-        parameters = parameters[len(self.given) :]
-        call = _called(module, function, parameters, has_given=bool(self.given))
+        call = f"{module.name}.{function.name}({', '.join(self._passed(function.args))})"
         result, body = _run(module, returns, call, where)
         self.imports |= {f"from {CALLS} import {module.name}"}
         self.imports |= set(module.imports([*_expressions(function.args), returns.slice]))
         self.methods[name] = _function(
-            f"async def {name}", parameters, result, module.docstring(function), body
+            f"async def {name}",
+            function.args,
+            len(self.given),
+            result,
+            module.docstring(function),
+            body,
         )
+
+    def _passed(self, arguments: ast.arguments) -> Iterator[str]:
+        """Return what a method passes on to its function."""
+        if self.given:
+            yield "*self._name"
+        yield from (argument.arg for argument in _positional(arguments)[len(self.given) :])
+        yield from (f"{argument.arg}={argument.arg}" for argument in arguments.kwonlyargs)
+        if arguments.kwarg is not None:
+            yield f"**{arguments.kwarg.arg}"
 
     def written(self) -> str:
         """Return its module."""
         module, init = self.module, self.init
-        parameters = list(_parameters(module, init.args, None))[1:]
-        body = f"self._runner = AsyncRunner({parameters[0].name})\n"
+        body = f"self._runner = AsyncRunner({init.args.args[1].arg})\n"
         if self.given:
             names = str(tuple(self.given)).replace("'", "")
             body += f"self._name = {names}\n"
-        made = _function("def __init__", parameters, "None", module.docstring(init), body)
+        made = _function("def __init__", init.args, 1, "None", module.docstring(init), body)
         imports = {
             "from collections.abc import AsyncGenerator",
             "from contextlib import aclosing",
@@ -173,45 +172,17 @@ def _is_text(line: str) -> bool:
     return bool(line.strip())
 
 
+def _positional(arguments: ast.arguments) -> list[ast.arg]:
+    return [*arguments.posonlyargs, *arguments.args]
+
+
 def _expressions(arguments: ast.arguments) -> list[ast.expr]:
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    every = [*_positional(arguments), *arguments.kwonlyargs]
     if arguments.kwarg is not None:
         every.append(arguments.kwarg)
     annotations = [argument.annotation for argument in every]
     found = [*annotations, *arguments.defaults, *arguments.kw_defaults]
     return [node for node in found if node is not None]
-
-
-def _parameters(
-    module: Module, arguments: ast.arguments, keywords_from: str | None
-) -> Iterator[Parameter]:
-    positional = [*arguments.posonlyargs, *arguments.args]
-    missing: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
-    defaults = [*missing, *arguments.defaults, *arguments.kw_defaults]
-    is_keyword = False
-    for argument, default in zip([*positional, *arguments.kwonlyargs], defaults, strict=True):
-        is_keyword = is_keyword or argument.arg == keywords_from or argument in arguments.kwonlyargs
-        written = argument.arg
-        if argument.annotation is not None:
-            written += f": {module.segment(argument.annotation)}"
-        if default is not None:
-            written += f" = {module.segment(default)}"
-        passed = argument.arg
-        if argument in arguments.kwonlyargs:
-            passed += f"={argument.arg}"
-        yield Parameter(argument.arg, written, is_keyword, passed)
-    if arguments.kwarg is not None and arguments.kwarg.annotation is not None:
-        name = f"**{arguments.kwarg.arg}"
-        annotation = module.segment(arguments.kwarg.annotation)
-        yield Parameter(name, f"{name}: {annotation}", is_keyword, name)
-
-
-def _called(
-    module: Module, function: ast.FunctionDef, parameters: list[Parameter], *, has_given: bool
-) -> str:
-    passed = ["*self._name"] if has_given else []
-    passed += [parameter.passed for parameter in parameters]
-    return f"{module.name}.{function.name}({', '.join(passed)})"
 
 
 def _run(module: Module, returns: ast.Subscript, call: str, where: str) -> tuple[str, str]:
@@ -227,15 +198,13 @@ def _run(module: Module, returns: ast.Subscript, call: str, where: str) -> tuple
 
 
 def _function(
-    head: str, parameters: list[Parameter], result: str, docstring: str, body: str
+    head: str, arguments: ast.arguments, skipped: int, result: str, docstring: str, body: str
 ) -> str:
-    written = ["self"]
-    for parameter in parameters:
-        if parameter.is_keyword and "*" not in written and not parameter.name.startswith("*"):
-            written.append("*")
-        written.append(parameter.written)
+    """Return a method; the first arguments of its function are replaced by `self`."""
+    of_method = copy.copy(arguments)
+    of_method.posonlyargs, of_method.args = [], [ast.arg("self"), *_positional(arguments)[skipped:]]
     text = textwrap.indent(f"{docstring}\n{body}", " " * 4, _is_text)
-    return f"{head}({', '.join(written)}) -> {result}:\n{text}"
+    return f"{head}({ast.unparse(of_method)}) -> {result}:\n{text}"
 
 
 def _mark(function: ast.FunctionDef) -> tuple[str, dict[str, str]] | None:

@@ -34,7 +34,7 @@ def claim(qty=1, lease_s=None, synchronous=True):
 
 
 def accept(named, ev_ids=None, delay_s=None):
-    return share_groups.acknowledge("l", "g", named, "accept", ev_ids, delay_s)
+    return share_groups.acknowledge("l", "g", named, "accept", ev_ids=ev_ids, delay_s=delay_s)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def accept(named, ev_ids=None, delay_s=None):
         (lambda: accept(7, [1, "2"]), "an ev_id is '2'; use the ev_ids of events"),
         (lambda: accept(event(), [1]), "give ev_ids with a claim_id"),
         (lambda: accept([event(7), event(8)]), "of 2 claims, 7 and others; acknowledge each"),
-        (lambda: share_groups.renew("l", "g", [], None), "no events, and so no claim to renew"),
-        (lambda: share_groups.renew("l", "g", 7, "x"), "lease_s is 'x'; use a number"),
+        (lambda: share_groups.renew("l", "g", []), "no events, and so no claim to renew"),
+        (lambda: share_groups.renew("l", "g", 7, lease_s="x"), "lease_s is 'x'; use a number"),
         (lambda: create(start=NAIVE), "start is a datetime without a time zone"),
         (lambda: create(start=1.5), r"start is 1\.5; use 'end', 'beginning', a tick_id or a time"),
         (lambda: create(start=True), "start is True; use"),
@@ -136,7 +136,7 @@ def test_a_claim_of_its_own_transaction_commits_asynchronously_and_no_other_unle
     assert claim(synchronous=False).sql == claim().own_transaction_sql
     assert claim().own_transaction_sql.endswith("%s::interval, false)")
     assert accept(7).own_transaction_sql is None
-    assert share_groups.renew("l", "g", 7, None).own_transaction_sql is None
+    assert share_groups.renew("l", "g", 7).own_transaction_sql is None
 
 
 def test_every_parameter_is_cast_so_that_no_overload_is_ambiguous():
@@ -148,7 +148,7 @@ def test_every_parameter_is_cast_so_that_no_overload_is_ambiguous():
         share_groups.group_info("l", "g"),
         claim(),
         accept(7),
-        share_groups.renew("l", "g", 7, 30),
+        share_groups.renew("l", "g", 7, lease_s=30),
         share_groups.list_claims("l", "g"),
         share_groups.list_blocked_keys("l", "g"),
         share_groups.unpark_key("l", "g", "k"),

@@ -47,4 +47,4 @@ class AsyncInbox:
 
         Source: `sluice.once`.
         """
-        return await self._runner.run(inbox.once(handler, key, keep))
+        return await self._runner.run(inbox.once(handler, key, keep=keep))

@@ -680,7 +680,13 @@ class AsyncWorkQueue:
         Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`.
         """
         return await self._runner.run(
-            deduplication.send(queue_name, message, headers, delay, deduplication_key)
+            deduplication.send(
+                queue_name,
+                message,
+                headers=headers,
+                delay=delay,
+                deduplication_key=deduplication_key,
+            )
         )
 
     async def send_batch(
@@ -713,7 +719,13 @@ class AsyncWorkQueue:
         Source: PGMQ 1.13.0 `pgmq.send_batch`; with keys `sluice.send_batch`.
         """
         return await self._runner.run(
-            deduplication.send_batch(queue_name, messages, headers, delay, deduplication_keys)
+            deduplication.send_batch(
+                queue_name,
+                messages,
+                headers=headers,
+                delay=delay,
+                deduplication_keys=deduplication_keys,
+            )
         )
 
     async def create_fifo_index(self, queue_name: str) -> None:
@@ -919,7 +931,7 @@ class AsyncWorkQueue:
 
         Source: `sluice.claim_messages`.
         """
-        return await self._runner.run(limits.claim_messages(queue_name, vt, qty, worker))
+        return await self._runner.run(limits.claim_messages(queue_name, vt, qty, worker=worker))
 
     async def next_room(self, queue_name: str) -> datetime | None:
         """Return when to claim again from a queue whose limits leave visible messages where they are.
@@ -1597,7 +1609,7 @@ class AsyncWorkQueue:
         Source: `sluice.begin_attempts`.
         """
         return await self._runner.run(
-            retries.begin_attempts(queue_name, messages, worker, max_attempts)
+            retries.begin_attempts(queue_name, messages, worker=worker, max_attempts=max_attempts)
         )
 
     async def unanswered_starts(self, queue_name: str, messages: Sequence[Message]) -> list[int]:
@@ -1654,7 +1666,9 @@ class AsyncWorkQueue:
 
         Source: `sluice.fail`.
         """
-        return await self._runner.run(retries.fail(queue_name, failures, worker, policy))
+        return await self._runner.run(
+            retries.fail(queue_name, failures, worker=worker, policy=policy)
+        )
 
     async def hand_back(
         self, queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
@@ -1674,7 +1688,7 @@ class AsyncWorkQueue:
 
         Source: `sluice.hand_back`.
         """
-        return await self._runner.run(retries.hand_back(queue_name, messages, delay_s))
+        return await self._runner.run(retries.hand_back(queue_name, messages, delay_s=delay_s))
 
     async def lock_messages(
         self, queue_name: str, messages: Sequence[Message]

@@ -134,7 +134,9 @@ class EventLog:
 
         Source: `sluice.capture_snapshot`; sql/sluice/README.md says why the order is right.
         """
-        return self._runner.run(captures.capture_snapshot(source_table, queue_name, after_key, qty))
+        return self._runner.run(
+            captures.capture_snapshot(source_table, queue_name, after_key=after_key, qty=qty)
+        )
 
     def insert_delayed_event(
         self,
@@ -576,7 +578,13 @@ class EventLog:
         """
         return self._runner.run(
             pgq.insert_event(
-                queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+                queue_name,
+                ev_type,
+                ev_data,
+                ev_extra1=ev_extra1,
+                ev_extra2=ev_extra2,
+                ev_extra3=ev_extra3,
+                ev_extra4=ev_extra4,
             )
         )
 

@@ -47,4 +47,4 @@ class Inbox:
 
         Source: `sluice.once`.
         """
-        return self._runner.run(inbox.once(handler, key, keep))
+        return self._runner.run(inbox.once(handler, key, keep=keep))

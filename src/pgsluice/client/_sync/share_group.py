@@ -203,7 +203,7 @@ class ShareGroup:
         *,
         older_than: timedelta | None = None,
         dead_event_ids: Sequence[int] | None = None,
-        qty: int = 10_000,
+        qty: int = 10000,
     ) -> int:
         """Delete dead events for good: the oldest of those that are so old, or those with these ids.
 
@@ -371,7 +371,15 @@ class ShareGroup:
         Source: `sluice.acknowledge`.
         """
         return self._runner.run(
-            share_groups.acknowledge(*self._name, claim, outcome, ev_ids, delay_s, error, reason)
+            share_groups.acknowledge(
+                *self._name,
+                claim,
+                outcome,
+                ev_ids=ev_ids,
+                delay_s=delay_s,
+                error=error,
+                reason=reason,
+            )
         )
 
     def accept(
@@ -454,7 +462,7 @@ class ShareGroup:
 
         Source: `sluice.renew`.
         """
-        return self._runner.run(share_groups.renew(*self._name, claim, lease_s))
+        return self._runner.run(share_groups.renew(*self._name, claim, lease_s=lease_s))
 
     def list_claims(self) -> list[OpenClaim]:
         """Return the claims that are open, the earliest first.

@@ -676,7 +676,13 @@ class WorkQueue:
         Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`.
         """
         return self._runner.run(
-            deduplication.send(queue_name, message, headers, delay, deduplication_key)
+            deduplication.send(
+                queue_name,
+                message,
+                headers=headers,
+                delay=delay,
+                deduplication_key=deduplication_key,
+            )
         )
 
     def send_batch(
@@ -709,7 +715,13 @@ class WorkQueue:
         Source: PGMQ 1.13.0 `pgmq.send_batch`; with keys `sluice.send_batch`.
         """
         return self._runner.run(
-            deduplication.send_batch(queue_name, messages, headers, delay, deduplication_keys)
+            deduplication.send_batch(
+                queue_name,
+                messages,
+                headers=headers,
+                delay=delay,
+                deduplication_keys=deduplication_keys,
+            )
         )
 
     def create_fifo_index(self, queue_name: str) -> None:
@@ -915,7 +927,7 @@ class WorkQueue:
 
         Source: `sluice.claim_messages`.
         """
-        return self._runner.run(limits.claim_messages(queue_name, vt, qty, worker))
+        return self._runner.run(limits.claim_messages(queue_name, vt, qty, worker=worker))
 
     def next_room(self, queue_name: str) -> datetime | None:
         """Return when to claim again from a queue whose limits leave visible messages where they are.
@@ -1588,7 +1600,9 @@ class WorkQueue:
 
         Source: `sluice.begin_attempts`.
         """
-        return self._runner.run(retries.begin_attempts(queue_name, messages, worker, max_attempts))
+        return self._runner.run(
+            retries.begin_attempts(queue_name, messages, worker=worker, max_attempts=max_attempts)
+        )
 
     def unanswered_starts(self, queue_name: str, messages: Sequence[Message]) -> list[int]:
         """Return which of these messages, claimed again, may have killed the process that started them last.
@@ -1644,7 +1658,7 @@ class WorkQueue:
 
         Source: `sluice.fail`.
         """
-        return self._runner.run(retries.fail(queue_name, failures, worker, policy))
+        return self._runner.run(retries.fail(queue_name, failures, worker=worker, policy=policy))
 
     def hand_back(
         self, queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
@@ -1664,7 +1678,7 @@ class WorkQueue:
 
         Source: `sluice.hand_back`.
         """
-        return self._runner.run(retries.hand_back(queue_name, messages, delay_s))
+        return self._runner.run(retries.hand_back(queue_name, messages, delay_s=delay_s))
 
     def lock_messages(self, queue_name: str, messages: Sequence[Message]) -> list[ClaimOutcome]:
         """Lock claimed messages to the end of the transaction; nobody else claims them, also when their time is over.

@@ -74,9 +74,13 @@ def list_captures(queue_name: str | None = None) -> Call[list[Capture]]:
     )
 
 
-@method(EventLog, keywords="after_key")
+@method(EventLog)
 def capture_snapshot(
-    source_table: str, queue_name: str, after_key: Mapping[str, str] | None = None, qty: int = 1000
+    source_table: str,
+    queue_name: str,
+    *,
+    after_key: Mapping[str, str] | None = None,
+    qty: int = 1000,
 ) -> Call[dict[str, str] | None]:
     """Append the next rows of a captured table as they are, op `r`; call it, and commit, until it returns None.
 

@@ -16,10 +16,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def method(
-    client: type,  # noqa: ARG001 (all three are read from the source)
+    client: type,  # noqa: ARG001 (both are read from the source)
     *,
     name: str | None = None,  # noqa: ARG001
-    keywords: str | None = None,  # noqa: ARG001
 ) -> Callable[[Function], Function]:
     """Mark a function as a method of a client; `make generate` writes it with this signature and docstring.
 
@@ -29,8 +28,6 @@ def method(
     Args:
         client: A class of this module.
         name: The name of the method (default: that of the function).
-        keywords: The first keyword-only argument of the method, for functions that workers and Spark call with
-            positional arguments. Other functions have a `*` in their signature.
     """
     return lambda function: function
 

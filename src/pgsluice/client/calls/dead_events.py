@@ -186,7 +186,7 @@ def purge_dead_events(
     *,
     older_than: timedelta | None = None,
     dead_event_ids: Sequence[int] | None = None,
-    qty: int = 10_000,
+    qty: int = 10000,
 ) -> Call[int]:
     """Delete dead events for good: the oldest of those that are so old, or those with these ids.
 

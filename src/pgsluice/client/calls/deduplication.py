@@ -34,10 +34,11 @@ def set_deduplication(queue_name: str, window: timedelta | None) -> Call[None]:
     return Call(sql, (queue_name, window), nothing, queue_name)
 
 
-@method(WorkQueue, keywords="headers")
+@method(WorkQueue)
 def send(
     queue_name: str,
     message: Any,
+    *,
     headers: Any = None,
     delay: int | datetime | None = None,
     deduplication_key: str | None = None,
@@ -80,10 +81,11 @@ def send(
     return Call(sql, (name, value, deduplication_key, *more), scalar, queue_name)
 
 
-@method(WorkQueue, keywords="headers")
+@method(WorkQueue)
 def send_batch(
     queue_name: str,
     messages: Sequence[Any],
+    *,
     headers: Sequence[Any] | None = None,
     delay: int | datetime | None = None,
     deduplication_keys: Sequence[str | None] | None = None,

@@ -48,14 +48,9 @@ def insert_delayed_event(
 
     Source: `sluice.insert_event`.
     """
-    event = NewEvent(ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
-    return insert_event(queue_name, event, delay)
-
-
-def insert_event(queue_name: str, event: NewEvent, delay: int | datetime) -> Call[int | None]:
-    for name, value in zip(NewEvent._fields, event, strict=True):
+    extras = (ev_extra1, ev_extra2, ev_extra3, ev_extra4)
+    for name, value in zip(NewEvent._fields, (ev_type, ev_data, *extras), strict=True):
         text_parameter(value, name)
-    ev_type, ev_data, *extras = event
     sql: LiteralString
     if isinstance(delay, datetime):
         sql = (

@@ -9,8 +9,8 @@ from pgsluice.client.calls.call import Call, scalar
 from pgsluice.client.calls.clients import Inbox, method
 
 
-@method(Inbox, keywords="keep")
-def once(handler: str, key: str, keep: timedelta = timedelta(days=7)) -> Call[bool]:
+@method(Inbox)
+def once(handler: str, key: str, *, keep: timedelta = timedelta(days=7)) -> Call[bool]:
     """Tell whether this is the first time that a handler does something, and note that it does.
 
     Another transaction that asks the same at the same time waits for the end of this one.

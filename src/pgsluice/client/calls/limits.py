@@ -19,9 +19,9 @@ from pgsluice.errors import ArgumentError
 _WHEN_WAITING = ("block", "skip", "park")
 
 
-@method(WorkQueue, keywords="worker")
+@method(WorkQueue)
 def claim_messages(
-    queue_name: str, vt: int, qty: int = 1, worker: str | None = None
+    queue_name: str, vt: int, qty: int = 1, *, worker: str | None = None
 ) -> Call[list[Message]]:
     """Claim visible messages, as far as the limits of the queue allow, and hide them for `vt` seconds.
 

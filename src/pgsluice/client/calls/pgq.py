@@ -88,11 +88,12 @@ def current_event_table(queue_name: str) -> Call[str]:
     return Call("select pgq.current_event_table(%s::text)", (queue_name,), scalar)
 
 
-@method(EventLog, keywords="ev_extra1")
+@method(EventLog)
 def insert_event(
     queue_name: str,
     ev_type: str | None,
     ev_data: str | None,
+    *,
     ev_extra1: str | None = None,
     ev_extra2: str | None = None,
     ev_extra3: str | None = None,

@@ -91,10 +91,11 @@ def list_retry_policies() -> Call[list[QueueRetryPolicy]]:
     return Call("select * from sluice.list_retry_policies()", (), record(QueueRetryPolicy))
 
 
-@method(WorkQueue, keywords="worker")
+@method(WorkQueue)
 def begin_attempts(
     queue_name: str,
     messages: Sequence[Message],
+    *,
     worker: str | None = None,
     max_attempts: int | None = None,
 ) -> Call[list[BegunAttempt]]:
@@ -159,10 +160,11 @@ def count_retrying(queue_name: str) -> Call[int]:
     return Call("select sluice.count_retrying(%s::text)", (queue_name,), scalar, queue_name)
 
 
-@method(WorkQueue, keywords="worker")
+@method(WorkQueue)
 def fail(
     queue_name: str,
     failures: Sequence[FailedMessage],
+    *,
     worker: str | None = None,
     policy: dict[str, Any] | None = None,
 ) -> Call[list[ClaimOutcome]]:
@@ -195,9 +197,9 @@ def fail(
     return Call(sql, parameters, record(ClaimOutcome), queue_name)
 
 
-@method(WorkQueue, keywords="delay_s")
+@method(WorkQueue)
 def hand_back(
-    queue_name: str, messages: Sequence[Message], delay_s: float = 0.0
+    queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
 ) -> Call[list[ClaimOutcome]]:
     """Give claimed messages back as if this claim had not been: it counts as no attempt.
 

@@ -179,12 +179,13 @@ def claim(
     )
 
 
-@method(ShareGroup, keywords="ev_ids")
+@method(ShareGroup)
 def acknowledge(
     queue_name: str,
     group_name: str,
     claim: int | ClaimedEvent | Sequence[ClaimedEvent],
     outcome: AcknowledgeType = "accept",
+    *,
     ev_ids: Sequence[int] | None = None,
     delay_s: float | None = None,
     error: str | None = None,
@@ -253,7 +254,7 @@ def accept(
 
     Source: `sluice.acknowledge`.
     """
-    return acknowledge(queue_name, group_name, claim, "accept", ev_ids)
+    return acknowledge(queue_name, group_name, claim, "accept", ev_ids=ev_ids)
 
 
 @method(ShareGroup)
@@ -269,7 +270,7 @@ def release(
 
     Source: `sluice.acknowledge`.
     """
-    return acknowledge(queue_name, group_name, claim, "release", ev_ids, delay_s)
+    return acknowledge(queue_name, group_name, claim, "release", ev_ids=ev_ids, delay_s=delay_s)
 
 
 @method(ShareGroup)
@@ -288,7 +289,9 @@ def retry(
 
     Source: `sluice.acknowledge`.
     """
-    return acknowledge(queue_name, group_name, claim, "retry", ev_ids, delay_s, error)
+    return acknowledge(
+        queue_name, group_name, claim, "retry", ev_ids=ev_ids, delay_s=delay_s, error=error
+    )
 
 
 @method(ShareGroup)
@@ -305,14 +308,17 @@ def reject(
 
     Source: `sluice.acknowledge`.
     """
-    return acknowledge(queue_name, group_name, claim, "reject", ev_ids, None, error, reason)
+    return acknowledge(
+        queue_name, group_name, claim, "reject", ev_ids=ev_ids, error=error, reason=reason
+    )
 
 
-@method(ShareGroup, keywords="lease_s")
+@method(ShareGroup)
 def renew(
     queue_name: str,
     group_name: str,
     claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+    *,
     lease_s: float | None = None,
 ) -> Call[datetime]:
     """Hold a claim for longer; it also says that its consumer is there, so that a lapse counts as an attempt.

@@ -47,7 +47,9 @@ class Snapshots:
             for table in self.pending():
                 after = self._note(table).get("after")
                 while not stop.is_set():
-                    call = captures.capture_snapshot(table, self.log, after, _ROWS_AT_ONCE)
+                    call = captures.capture_snapshot(
+                        table, self.log, after_key=after, qty=_ROWS_AT_ONCE
+                    )
                     after = run(database, call, access.conninfo())
                     self._write(table, {"after": after, "done": after is None})
                     if after is None:

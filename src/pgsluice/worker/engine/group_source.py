@@ -345,7 +345,7 @@ class GroupSource:
     ) -> bool:
         """Hold a claim; return whether it is still held."""
         began_s = time.monotonic()
-        call = share_groups.renew(*self._names, claim_id, lease_s)
+        call = share_groups.renew(*self._names, claim_id, lease_s=lease_s)
         try:
             if wait_s is None:
                 await self._runner.run(call)
@@ -385,10 +385,10 @@ class GroupSource:
             *self._names,
             said.claim_id,
             said.outcome,
-            ev_ids,
-            said.delay_s,
-            said.error,
-            said.reason,
+            ev_ids=ev_ids,
+            delay_s=said.delay_s,
+            error=said.error,
+            reason=said.reason,
         )
 
     def _said(self, delivery: Delivery, settlement: Settlement) -> _Said:

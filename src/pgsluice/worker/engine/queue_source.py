@@ -96,7 +96,7 @@ class QueueSource:
         vt = math.ceil(lease_s)
         began_s = time.monotonic()
         messages = await self._runner.run(
-            limits.claim_messages(self._queue_name, vt, qty, self._worker_id)
+            limits.claim_messages(self._queue_name, vt, qty, worker=self._worker_id)
         )
         self._polling.claimed(len(messages))
         deliveries = [self._delivery(message, began_s + vt) for message in messages]
@@ -124,7 +124,10 @@ class QueueSource:
 
         def begin(some: Sequence[Delivery]) -> list[Call[_Begun]]:
             call = retries.begin_attempts(
-                self._queue_name, _messages(some), self._worker_id, max_attempts
+                self._queue_name,
+                _messages(some),
+                worker=self._worker_id,
+                max_attempts=max_attempts,
             )
             return [_by_delivery(call, some, _same)]
 
@@ -238,10 +241,12 @@ class QueueSource:
             keep = claims.archive if self._is_kept else claims.delete
             calls.append((keep(self._queue_name, _messages(done)), done))
         if failed:
-            fail = retries.fail(self._queue_name, failures, self._worker_id, self._policy())
+            fail = retries.fail(
+                self._queue_name, failures, worker=self._worker_id, policy=self._policy()
+            )
             calls.append((fail, failed))
         for delay_s, deliveries in released.items():
-            hand_back = retries.hand_back(self._queue_name, _messages(deliveries), delay_s)
+            hand_back = retries.hand_back(self._queue_name, _messages(deliveries), delay_s=delay_s)
             calls.append((hand_back, deliveries))
         return [
             _by_delivery(

@@ -54,13 +54,17 @@ class Sending:
             self._refuse(event_type=event_type)
             message, with_key = self.message(payload, key=key, headers=headers)
             return deduplication.send(
-                self.route.queue_name, message, with_key, delay, deduplication_key
+                self.route.queue_name,
+                message,
+                headers=with_key,
+                delay=delay,
+                deduplication_key=deduplication_key,
             )
         self._refuse(deduplication_key=deduplication_key)
         event = self.event(self.route, payload, key=key, headers=headers, event_type=event_type)
         if delay is None:
-            return pgq.insert_event(self.route.log_name, *event)
-        return delayed.insert_event(self.route.log_name, event, delay)
+            return pgq.insert_event(self.route.log_name, **event._asdict())
+        return delayed.insert_delayed_event(self.route.log_name, delay=delay, **event._asdict())
 
     def many(
         self,
@@ -93,9 +97,9 @@ class Sending:
                     self.payload.encode(payload, f"payloads[{i}]")
                     for i, payload in enumerate(payloads)
                 ],
-                with_keys if any(with_keys) else None,
-                delay,
-                deduplication_keys,
+                headers=with_keys if any(with_keys) else None,
+                delay=delay,
+                deduplication_keys=deduplication_keys,
             )
         self._refuse(deduplication_keys=deduplication_keys, delay_s=delay)
         events = [

@@ -149,7 +149,7 @@ class AsyncTransactionContext(BaseContext):
         """
         if self._connection is None:
             raise HandlerError("once() needs the transaction; call it within context.transaction()")
-        return await AsyncRunner(self._connection).run(inbox.once(self.handler, key, keep))
+        return await AsyncRunner(self._connection).run(inbox.once(self.handler, key, keep=keep))
 
     def holding(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
         """As `transaction`, with the acknowledgement first, so that its row is locked from the start to the end."""

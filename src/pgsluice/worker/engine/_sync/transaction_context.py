@@ -150,7 +150,7 @@ class TransactionContext(BaseContext):
         """
         if self._connection is None:
             raise HandlerError("once() needs the transaction; call it within context.transaction()")
-        return Runner(self._connection).run(inbox.once(self.handler, key, keep))
+        return Runner(self._connection).run(inbox.once(self.handler, key, keep=keep))
 
     def holding(self) -> AbstractContextManager[Connection[Any]]:
         """As `transaction`, with the acknowledgement first, so that its row is locked from the start to the end."""
