@@ -6,33 +6,43 @@ our modules, and pays for all that it imports.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, names: Sequence[str], modules: Sequence[str]) -> Callable[[str], Any]:
-    """Make the function `__getattr__` of a package.
+def lazily(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` of a package.
+
+    They come from the imports in its source that type checkers take as exports and that are not executed:
+    `from module import name as name`, and `from package import *`. So each name is listed once.
 
     Args:
-        package: Its name.
-        names: What it gives by name: its `__all__`.
-        modules: Where these are, within the package: searched in this order, so the lighter ones first. They are
-            attributes of the package as well.
+        package: Its name. The modules beneath it that it imports from are attributes of it as well.
     """
+    space = vars(sys.modules[package])
+    origins = dict(_exports(inspect.getsource(sys.modules[package])))
 
     def find(name: str) -> Any:
-        if name in modules:
+        if name in origins:
+            space[name] = found = getattr(import_module(origins[name]), name)  # asked for once
+            return found
+        if any(f"{origin}.".startswith(f"{package}.{name}.") for origin in origins.values()):
             return import_module(f"{package}.{name}")
-        if name in names:
-            for module in modules:
-                try:
-                    found = getattr(import_module(f"{package}.{module}"), name)
-                except AttributeError:
-                    continue
-                setattr(sys.modules[package], name, found)  # asked for once
-                return found
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return find
+    return sorted(origins), find, lambda: sorted({*space, *origins})
+
+
+def _exports(source: str) -> Iterator[tuple[str, str]]:
+    """Return each exported name with its module."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                if alias.name == "*":
+                    yield from ((name, node.module) for name in import_module(node.module).__all__)
+                elif alias.asname == alias.name:
+                    yield alias.name, node.module

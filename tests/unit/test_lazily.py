@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pydoc
+import re
 import subprocess
 import sys
 
@@ -58,3 +61,12 @@ def test_an_unknown_name_is_an_error_like_any_other():
         pgsluice.Wrok  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'Wrok' from 'pgsluice'"):
         exec("from pgsluice import Wrok", {})
+
+
+@pytest.mark.parametrize("package", ["pgsluice", "pgsluice.client", "pgsluice.worker"])
+def test_help_and_completion_show_each_name_of_a_package(package):
+    module = importlib.import_module(package)
+
+    assert set(module.__all__) <= set(dir(module))
+    text = pydoc.plain(pydoc.render_doc(module))
+    assert all(re.search(rf"\b{name}\b", text) for name in module.__all__)

@@ -9,156 +9,66 @@ from typing import TYPE_CHECKING
 from pgsluice.lazily import lazily
 
 if TYPE_CHECKING:
-    from pgsluice.client._async.event_log import AsyncEventLog
-    from pgsluice.client._async.inbox import AsyncInbox
-    from pgsluice.client._async.schedules import AsyncSchedules
-    from pgsluice.client._async.share_group import AsyncShareGroup
-    from pgsluice.client._async.table_queue import AsyncTableQueue
-    from pgsluice.client._async.work_queue import AsyncWorkQueue
-    from pgsluice.client._sync.event_log import EventLog
-    from pgsluice.client._sync.inbox import Inbox
-    from pgsluice.client._sync.schedules import Schedules
-    from pgsluice.client._sync.share_group import ShareGroup
-    from pgsluice.client._sync.table_queue import TableQueue
-    from pgsluice.client._sync.work_queue import WorkQueue
-    from pgsluice.client.group_records import (
-        BlockedKey,
-        ClaimedEvent,
-        GroupInfo,
-        GroupOptions,
-        OpenClaim,
-    )
-    from pgsluice.client.limit_records import BlockedMessages, QueueLimits
-    from pgsluice.client.log_records import (
-        BatchInfo,
-        Capture,
-        ConsumerInfo,
-        ConsumerState,
-        DeadEvent,
-        DelayedEvent,
-        Event,
-        GroupStep,
-        LogInfo,
-        LogPolicy,
-        LogTick,
-        NewEvent,
-        OpenBatch,
-        RedrivenEvent,
-        RestoredLog,
-        RotationStep,
-        Segment,
-    )
-    from pgsluice.client.records import (
-        ArchiveRetention,
-        ClaimOutcome,
-        DeadLetter,
-        Export,
-        MaintenanceFailure,
-        MaintenanceStep,
-        Message,
-        NotifyThrottle,
-        Partition,
-        QueueInfo,
-        QueueMetrics,
-        QueueStream,
-        Redriven,
-        Replay,
-        Replayed,
-        ReplayStep,
-        RoutingMatch,
-        StoredMessage,
-        TopicBinding,
-    )
-    from pgsluice.client.retry_records import (
-        BegunAttempt,
-        FailedMessage,
-        QueueRetryPolicy,
-    )
-    from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
-
-__all__ = [
-    "ArchiveRetention",
-    "AsyncEventLog",
-    "AsyncInbox",
-    "AsyncSchedules",
-    "AsyncShareGroup",
-    "AsyncTableQueue",
-    "AsyncWorkQueue",
-    "BatchInfo",
-    "BegunAttempt",
-    "BlockedKey",
-    "BlockedMessages",
-    "Capture",
-    "ClaimOutcome",
-    "ClaimedEvent",
-    "ConsumerInfo",
-    "ConsumerState",
-    "DeadEvent",
-    "DeadLetter",
-    "DelayedEvent",
-    "Event",
-    "EventLog",
-    "Export",
-    "FailedMessage",
-    "FiredSlot",
-    "GroupInfo",
-    "GroupOptions",
-    "GroupStep",
-    "Inbox",
-    "LogInfo",
-    "LogPolicy",
-    "LogTick",
-    "MaintenanceFailure",
-    "MaintenanceStep",
-    "Message",
-    "NewEvent",
-    "NotifyThrottle",
-    "OpenBatch",
-    "OpenClaim",
-    "Partition",
-    "QueueInfo",
-    "QueueLimits",
-    "QueueMetrics",
-    "QueueRetryPolicy",
-    "QueueStream",
-    "Redriven",
-    "RedrivenEvent",
-    "Replay",
-    "ReplayStep",
-    "Replayed",
-    "RestoredLog",
-    "RotationStep",
-    "RoutingMatch",
-    "Schedule",
-    "ScheduleOptions",
-    "Schedules",
-    "Segment",
-    "ShareGroup",
-    "StoredMessage",
-    "TableQueue",
-    "TopicBinding",
-    "WorkQueue",
-]
-
-_MODULES = (
-    "group_records",
-    "limit_records",
-    "log_records",
-    "records",
-    "retry_records",
-    "schedule_records",
-    "_sync.event_log",
-    "_sync.inbox",
-    "_sync.schedules",
-    "_sync.share_group",
-    "_sync.table_queue",
-    "_sync.work_queue",
-    "_async.event_log",
-    "_async.inbox",
-    "_async.schedules",
-    "_async.share_group",
-    "_async.table_queue",
-    "_async.work_queue",
-)
-if not TYPE_CHECKING:
-    __getattr__ = lazily(__name__, __all__, _MODULES)
+    from pgsluice.client._async.event_log import AsyncEventLog as AsyncEventLog
+    from pgsluice.client._async.inbox import AsyncInbox as AsyncInbox
+    from pgsluice.client._async.schedules import AsyncSchedules as AsyncSchedules
+    from pgsluice.client._async.share_group import AsyncShareGroup as AsyncShareGroup
+    from pgsluice.client._async.table_queue import AsyncTableQueue as AsyncTableQueue
+    from pgsluice.client._async.work_queue import AsyncWorkQueue as AsyncWorkQueue
+    from pgsluice.client._sync.event_log import EventLog as EventLog
+    from pgsluice.client._sync.inbox import Inbox as Inbox
+    from pgsluice.client._sync.schedules import Schedules as Schedules
+    from pgsluice.client._sync.share_group import ShareGroup as ShareGroup
+    from pgsluice.client._sync.table_queue import TableQueue as TableQueue
+    from pgsluice.client._sync.work_queue import WorkQueue as WorkQueue
+    from pgsluice.client.group_records import BlockedKey as BlockedKey
+    from pgsluice.client.group_records import ClaimedEvent as ClaimedEvent
+    from pgsluice.client.group_records import GroupInfo as GroupInfo
+    from pgsluice.client.group_records import GroupOptions as GroupOptions
+    from pgsluice.client.group_records import OpenClaim as OpenClaim
+    from pgsluice.client.limit_records import BlockedMessages as BlockedMessages
+    from pgsluice.client.limit_records import QueueLimits as QueueLimits
+    from pgsluice.client.log_records import BatchInfo as BatchInfo
+    from pgsluice.client.log_records import Capture as Capture
+    from pgsluice.client.log_records import ConsumerInfo as ConsumerInfo
+    from pgsluice.client.log_records import ConsumerState as ConsumerState
+    from pgsluice.client.log_records import DeadEvent as DeadEvent
+    from pgsluice.client.log_records import DelayedEvent as DelayedEvent
+    from pgsluice.client.log_records import Event as Event
+    from pgsluice.client.log_records import GroupStep as GroupStep
+    from pgsluice.client.log_records import LogInfo as LogInfo
+    from pgsluice.client.log_records import LogPolicy as LogPolicy
+    from pgsluice.client.log_records import LogTick as LogTick
+    from pgsluice.client.log_records import NewEvent as NewEvent
+    from pgsluice.client.log_records import OpenBatch as OpenBatch
+    from pgsluice.client.log_records import RedrivenEvent as RedrivenEvent
+    from pgsluice.client.log_records import RestoredLog as RestoredLog
+    from pgsluice.client.log_records import RotationStep as RotationStep
+    from pgsluice.client.log_records import Segment as Segment
+    from pgsluice.client.records import ArchiveRetention as ArchiveRetention
+    from pgsluice.client.records import ClaimOutcome as ClaimOutcome
+    from pgsluice.client.records import DeadLetter as DeadLetter
+    from pgsluice.client.records import Export as Export
+    from pgsluice.client.records import MaintenanceFailure as MaintenanceFailure
+    from pgsluice.client.records import MaintenanceStep as MaintenanceStep
+    from pgsluice.client.records import Message as Message
+    from pgsluice.client.records import NotifyThrottle as NotifyThrottle
+    from pgsluice.client.records import Partition as Partition
+    from pgsluice.client.records import QueueInfo as QueueInfo
+    from pgsluice.client.records import QueueMetrics as QueueMetrics
+    from pgsluice.client.records import QueueStream as QueueStream
+    from pgsluice.client.records import Redriven as Redriven
+    from pgsluice.client.records import Replay as Replay
+    from pgsluice.client.records import Replayed as Replayed
+    from pgsluice.client.records import ReplayStep as ReplayStep
+    from pgsluice.client.records import RoutingMatch as RoutingMatch
+    from pgsluice.client.records import StoredMessage as StoredMessage
+    from pgsluice.client.records import TopicBinding as TopicBinding
+    from pgsluice.client.retry_records import BegunAttempt as BegunAttempt
+    from pgsluice.client.retry_records import FailedMessage as FailedMessage
+    from pgsluice.client.retry_records import QueueRetryPolicy as QueueRetryPolicy
+    from pgsluice.client.schedule_records import FiredSlot as FiredSlot
+    from pgsluice.client.schedule_records import Schedule as Schedule
+    from pgsluice.client.schedule_records import ScheduleOptions as ScheduleOptions
+else:
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -1,56 +1,43 @@
 """Processes and threads that run your code, the one that ticks, and those that wake and are woken."""
 
-from pgsluice.outcome import Done, Outcome, Reject, Release, Retry
-from pgsluice.worker.app.app import App
-from pgsluice.worker.engine._async.event_batch import AsyncEventBatch
-from pgsluice.worker.engine._async.event_consumer import AsyncEventConsumer
-from pgsluice.worker.engine._sync.event_batch import EventBatch
-from pgsluice.worker.engine._sync.event_consumer import EventConsumer
-from pgsluice.worker.engine.consumed_batch import ConsumedBatch
-from pgsluice.worker.engine.context import Context, SyncContext
-from pgsluice.worker.engine.worker import Worker, WorkerOptions
-from pgsluice.worker.handlers.handler import Batch, Execution, Mode
-from pgsluice.worker.handlers.retry import RetryPolicy
-from pgsluice.worker.handlers.sendable import Handler
-from pgsluice.worker.upkeep.maintainer import Maintainer, Pace
-from pgsluice.worker.upkeep.maintenance import Maintenance
-from pgsluice.worker.upkeep.schedules import Scheduler, ScheduleSpec
-from pgsluice.worker.upkeep.ticker import Ticker
-from pgsluice.worker.wakeups.listener import AsyncListener, Listener, ListenerState
-from pgsluice.worker.wakeups.notifier import Notifier
-from pgsluice.worker.wakeups.subscription import AsyncSubscription, Subscription
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "App",
-    "AsyncEventBatch",
-    "AsyncEventConsumer",
-    "AsyncListener",
-    "AsyncSubscription",
-    "Batch",
-    "ConsumedBatch",
-    "Context",
-    "Done",
-    "EventBatch",
-    "EventConsumer",
-    "Execution",
-    "Handler",
-    "Listener",
-    "ListenerState",
-    "Maintainer",
-    "Maintenance",
-    "Mode",
-    "Notifier",
-    "Outcome",
-    "Pace",
-    "Reject",
-    "Release",
-    "Retry",
-    "RetryPolicy",
-    "ScheduleSpec",
-    "Scheduler",
-    "Subscription",
-    "SyncContext",
-    "Ticker",
-    "Worker",
-    "WorkerOptions",
-]
+from pgsluice.lazily import lazily
+
+if TYPE_CHECKING:
+    from pgsluice.outcome import Done as Done
+    from pgsluice.outcome import Outcome as Outcome
+    from pgsluice.outcome import Reject as Reject
+    from pgsluice.outcome import Release as Release
+    from pgsluice.outcome import Retry as Retry
+    from pgsluice.worker.app.app import App as App
+    from pgsluice.worker.engine._async.event_batch import AsyncEventBatch as AsyncEventBatch
+    from pgsluice.worker.engine._async.event_consumer import (
+        AsyncEventConsumer as AsyncEventConsumer,
+    )
+    from pgsluice.worker.engine._sync.event_batch import EventBatch as EventBatch
+    from pgsluice.worker.engine._sync.event_consumer import EventConsumer as EventConsumer
+    from pgsluice.worker.engine.consumed_batch import ConsumedBatch as ConsumedBatch
+    from pgsluice.worker.engine.context import Context as Context
+    from pgsluice.worker.engine.context import SyncContext as SyncContext
+    from pgsluice.worker.engine.worker import Worker as Worker
+    from pgsluice.worker.engine.worker import WorkerOptions as WorkerOptions
+    from pgsluice.worker.handlers.handler import Batch as Batch
+    from pgsluice.worker.handlers.handler import Execution as Execution
+    from pgsluice.worker.handlers.handler import Mode as Mode
+    from pgsluice.worker.handlers.retry import RetryPolicy as RetryPolicy
+    from pgsluice.worker.handlers.sendable import Handler as Handler
+    from pgsluice.worker.upkeep.maintainer import Maintainer as Maintainer
+    from pgsluice.worker.upkeep.maintainer import Pace as Pace
+    from pgsluice.worker.upkeep.maintenance import Maintenance as Maintenance
+    from pgsluice.worker.upkeep.schedules import Scheduler as Scheduler
+    from pgsluice.worker.upkeep.schedules import ScheduleSpec as ScheduleSpec
+    from pgsluice.worker.upkeep.ticker import Ticker as Ticker
+    from pgsluice.worker.wakeups.listener import AsyncListener as AsyncListener
+    from pgsluice.worker.wakeups.listener import Listener as Listener
+    from pgsluice.worker.wakeups.listener import ListenerState as ListenerState
+    from pgsluice.worker.wakeups.notifier import Notifier as Notifier
+    from pgsluice.worker.wakeups.subscription import AsyncSubscription as AsyncSubscription
+    from pgsluice.worker.wakeups.subscription import Subscription as Subscription
+else:
+    __all__, __getattr__, __dir__ = lazily(__name__)
