@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from pgsluice import backoff
 from pgsluice.errors import ArgumentError, PayloadError, ServerError
 from pgsluice.outcome import Done, Reject, Release
-from pgsluice.worker import pause
 from pgsluice.worker.engine.turns import Turn, Turns
 from pgsluice.worker.engine.worker import WorkerOptions
 from pgsluice.worker.handlers.handler import Batch, Limits
@@ -327,8 +327,8 @@ async def test_a_lost_connection_is_waited_out(call, caplog):
 
 def test_a_process_complains_at_most_twice_a_second_and_counts_the_rest(caplog, monkeypatch):
     clock = SimpleNamespace(monotonic=lambda: 7.0)
-    monkeypatch.setattr(pause, "time", clock)
-    complaints = pause.Complaints(logging.getLogger("test"))
+    monkeypatch.setattr(backoff, "time", clock)
+    complaints = backoff.Complaints(logging.getLogger("test"))
 
     for number in range(50):
         complaints.say(logging.WARNING, "number %d", number)

@@ -29,6 +29,7 @@ from typing import Any
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice import connection
+from pgsluice.backoff import DELAY_MAX_S, Backoff
 from pgsluice.client import AsyncWorkQueue, Message
 from pgsluice.errors import (
     TRANSIENT,
@@ -37,7 +38,6 @@ from pgsluice.errors import (
     PayloadError,
     SluiceError,
 )
-from pgsluice.worker.pause import next_delay_s
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 try:
@@ -155,17 +155,12 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         listener = self._listener
         if listener is None:
             raise ArgumentError("only a worker listens; `taskiq worker module:broker`")
-        delay_s = 0.0
+        backoff = Backoff(f"queue {self._queue_name}", _log.log, delay_max_s=DELAY_MAX_S)
         with listener.subscribe(self._queue_name) as subscription:
             while True:
-                try:
-                    messages = await self.queue.read(self._queue_name, self._lease_s, self._qty)
-                except TRANSIENT as error:
-                    delay_s = next_delay_s(delay_s)
-                    _log.warning("queue %s: %s; again in %.1f s", self._queue_name, error, delay_s)
-                    await asyncio.sleep(delay_s)
-                    continue
-                delay_s = 0.0
+                messages = await backoff.async_retry(
+                    lambda: self.queue.read(self._queue_name, self._lease_s, self._qty)
+                )
                 if not messages:
                     await subscription.wait(self._poll_interval_s)
                 # Held here too until they are yielded: what waits for its turn is extended as well.
@@ -184,16 +179,9 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         Raises:
             SluiceError: It could not be said for as long as the claim lasted; the task comes again.
         """
-        delay_s, end_s = 0.0, time.monotonic() + self._lease_s
-        while True:
-            try:
-                (settled,) = await self.queue.delete_claimed(self._queue_name, [claim.message])
-                break
-            except TRANSIENT:
-                delay_s = next_delay_s(delay_s)
-                if time.monotonic() + delay_s > end_s:
-                    raise
-                await asyncio.sleep(delay_s)
+        (settled,) = await Backoff(deadline_s=self._lease_s).async_retry(
+            lambda: self.queue.delete_claimed(self._queue_name, [claim.message])
+        )
         self._forget(claim)
         if settled.outcome == "stale":
             _log.warning(

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from pgsluice.backoff import next_delay_s
 from pgsluice.embedded import account as accounts
 from pgsluice.embedded import binaries, postmaster
 from pgsluice.embedded.account import Account
@@ -369,7 +370,7 @@ class EmbeddedServer:
         # A living one was excluded: what is there is left over from a kill or a power cut.
         left_over = postmaster.read(self.data)
         end = time.monotonic() + RETRY_DEADLINE_S
-        for attempt in itertools.count():
+        for failures in itertools.count(1):
             port = self._folder.free_port() if self.tcp else _UNIX_PORT
             log = self._folder.open_log()
             try:
@@ -392,7 +393,7 @@ class EmbeddedServer:
             refused = left_over is not None and postmaster.read(self.data) == left_over
             if not (port_lost or refused) or time.monotonic() > end:
                 raise self._start_failed(offset_bytes)
-            time.sleep(min(0.05 * 2**attempt, 2.0))
+            time.sleep(next_delay_s(failures, 0.05, 2.0))
 
     def _arguments(self, socket_folder: Path, port: int) -> list[str]:
         settings = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
+from pgsluice.backoff import jittered, next_delay_s
 from pgsluice.errors import (
     ArgumentError,
     ConfigurationError,
@@ -100,10 +100,8 @@ class Pace:
     attempts_once: int = 5
 
     def delay_s(self, failures: int) -> float:
-        """How long to wait after so many failures on end, the first of which is 1."""
-        longest_s = min(self.first_delay_s * 2.0 ** min(failures - 1, 30), self.max_delay_s)
-        # It spreads starts out and keeps no secret.
-        return longest_s * (1 - random.random() / 2)  # noqa: S311
+        """Return the delay after a number of failures in a row, 1 or more."""
+        return jittered(next_delay_s(failures, self.first_delay_s, self.max_delay_s))
 
 
 class Runner:

@@ -194,9 +194,16 @@ def prepare(
     database: psycopg.Connection[Any], statements: Sequence[LiteralString], dsn: str
 ) -> None:
     """Run statements that return nothing; errors as those of `run`."""
-    try:
+    with scrubbed(dsn):
         for statement in statements:
             database.execute(statement)
+
+
+@contextmanager
+def scrubbed(dsn: str) -> Iterator[None]:
+    """Translate the driver's errors of the block; they carry neither the DSN nor a cause."""
+    try:
+        yield
     except psycopg.Error as error:
         failure = translate(error)
         raise type(failure)(scrub(failure, dsn), sqlstate=failure.sqlstate) from None

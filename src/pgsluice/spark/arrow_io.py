@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from pgsluice.backoff import next_delay_s
 from pgsluice.errors import ConfigurationError, ConnectionFailedError, UnsupportedReaderError
 from pgsluice.spark import arrow_adbc, arrow_psycopg
 from pgsluice.spark.access import Access
@@ -107,7 +108,6 @@ def read_batches(
     """
     reading = reading or Reading()
     names = list(_READERS) if reading.reader == "auto" else [reading.reader]
-    pause_s = reading.retry_interval_s
     failures = 0
     while True:
         has_begun = False
@@ -123,7 +123,7 @@ def read_batches(
             failures += 1
             if has_begun or failures > reading.retries:
                 raise
-            threading.Event().wait(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+            first_s = reading.retry_interval_s
+            threading.Event().wait(next_delay_s(failures, first_s, max(first_s, _PAUSE_MAX_S)))
         else:
             return

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from typing import Any, TypeVar
 
 import psycopg
 
+from pgsluice.backoff import Backoff
 from pgsluice.client.calls import Call
-from pgsluice.errors import ConnectionFailedError, RetryableError, SluiceError
+from pgsluice.errors import ConnectionFailedError
 from pgsluice.spark.access import Access, driver_connection, run
 
 Result = TypeVar("Result")
 
 _DEADLINE_S = 60.0
-_PAUSE_MAX_S = 2.0
 
 
 class LastingConnection:
@@ -34,33 +32,26 @@ class LastingConnection:
     def run(self, call: Call[Result]) -> Result:
         """Run a call.
 
-        A first connection that fails is not tried again: the address or the password may be wrong, and the
-        query's owner should hear of it.
+        A first connection that fails is not retried: the address or the password may be wrong, and the query's
+        owner should learn of it.
 
         Raises:
             SluiceError: What the server said; ConnectionFailedError when it did not come back within a minute.
         """
-        deadline = time.monotonic() + _DEADLINE_S
-        was_connected = self._connection is not None
-        pause_s = 0.1
-        while True:
-            try:
-                if self._connection is None:
-                    self._connection = driver_connection(self.access, autocommit=True)
-                    was_connected = True
-                return run(self._connection, call, self.access.conninfo())
-            except SluiceError as error:
-                failure = error
-            lost = isinstance(failure, ConnectionFailedError)
-            if lost:
-                self.close()
-            may_pass = was_connected and (lost or isinstance(failure, RetryableError))
-            if not may_pass or time.monotonic() + pause_s > deadline:
-                # Without the chain: Spark prints it whole into its logs.
-                raise failure from None
-            # The server is starting, or full: ask again a little later.
-            threading.Event().wait(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+        self._connect()
+        return Backoff(deadline_s=_DEADLINE_S).retry(lambda: self._run(call))
+
+    def _run(self, call: Call[Result]) -> Result:
+        try:
+            return run(self._connect(), call, self.access.conninfo())
+        except ConnectionFailedError:
+            self.close()
+            raise
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        if self._connection is None:
+            self._connection = driver_connection(self.access, autocommit=True)
+        return self._connection
 
     def close(self) -> None:
         """Close the connection; the next call makes one."""

@@ -17,8 +17,6 @@ Few rows need no table: they go to the driver with the news that the task is don
 
 from __future__ import annotations
 
-import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -32,10 +30,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import WriterCommitMessage
 
+from pgsluice.backoff import Backoff
 from pgsluice.client.calls import Call
 from pgsluice.client.calls import spark_sinks as calls
-from pgsluice.errors import TRANSIENT, SluiceError, translate
-from pgsluice.spark.access import driver_connection, run, scrub
+from pgsluice.errors import SluiceError
+from pgsluice.spark.access import driver_connection, run, scrubbed
 from pgsluice.spark.arrow_ingest import ingest
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.schemas import conform
@@ -49,7 +48,6 @@ CARRIED_BYTES_MAX = 128 << 10
 _COMMIT_DEADLINE_S = 60.0
 # A task that lost its server is run again at once, and a few times only: it waits until the server is back.
 _ASK_DEADLINE_S = 20.0
-_PAUSE_MAX_S = 2.0
 _JSON = pa.json_(pa.string())
 
 
@@ -289,22 +287,14 @@ def _ask(target: Target, call: Call[Result]) -> Result:
 def _in_transaction(
     target: Target, work: Callable[[psycopg.Connection[Any], str], Result], *, deadline_s: float
 ) -> Result:
-    """Do work in one transaction; after a lost connection, or a conflict, all of it again until the deadline."""
+    """Do work in one transaction; retry a transient error, with all of the work, until the deadline."""
     dsn = target.access.conninfo()
-    end = time.monotonic() + deadline_s
-    pause_s = 0.1
-    while True:
-        try:
-            with driver_connection(target.access) as connection:  # which commits at the end
-                return work(connection, dsn)
-        except psycopg.Error as error:
-            failed = translate(error)
-            # Without the chain: Spark prints it whole into its logs.
-            failure = type(failed)(scrub(failed, dsn), sqlstate=failed.sqlstate)
-        except TRANSIENT as error:
-            failure = error
-        is_over = time.monotonic() + pause_s > end
-        if is_over or not isinstance(failure, TRANSIENT):
-            raise failure from None
-        threading.Event().wait(pause_s)
-        pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+
+    def attempt() -> Result:
+        with (
+            scrubbed(dsn),
+            driver_connection(target.access) as connection,
+        ):  # which commits at the end
+            return work(connection, dsn)
+
+    return Backoff(deadline_s=deadline_s).retry(attempt)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from pgsluice.backoff import Backoff
 from pgsluice.connection import Target, for_writing, resolve
 from pgsluice.errors import TRANSIENT, SluiceError
 from pgsluice.worker.app.beginning import begin
@@ -16,7 +17,6 @@ from pgsluice.worker.app.choosing import choose
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.engine.status import WorkerStatus
 from pgsluice.worker.engine.worker import Worker, WorkerOptions
-from pgsluice.worker.pause import Backoff
 from pgsluice.worker.upkeep.maintainer import Maintainer
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from pgsluice.backoff import Backoff, Complaints, async_pause
 from pgsluice.client import AsyncEventLog, Event
 from pgsluice.errors import BatchNotFoundError, LogStateError, PrivilegeError
 from pgsluice.outcome import Done, Reject, Release, Retry
@@ -29,7 +30,6 @@ from pgsluice.worker.engine.settlement import Counts, Settlement
 from pgsluice.worker.engine.status import HandlerStatus, SourceStatus
 from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, HandlerSpec
 from pgsluice.worker.handlers.retry import RetryPolicy
-from pgsluice.worker.pause import Backoff, Complaints, async_pause
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")

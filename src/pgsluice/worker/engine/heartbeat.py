@@ -9,10 +9,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from pgsluice.backoff import Backoff, Complaints
 from pgsluice.errors import ConnectionFailedError
 from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.source import Source
-from pgsluice.worker.pause import Backoff, Complaints
 
 _Result = TypeVar("_Result")
 # How long one call waits for a row lock, seconds; then it is another message's turn.

@@ -37,6 +37,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from pgsluice.backoff import Backoff, Complaints, async_pause, described
 from pgsluice.outcome import Reject, Release
 from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.executor import Executor
@@ -50,7 +51,6 @@ from pgsluice.worker.engine.status import HandlerStatus, SourceStatus
 from pgsluice.worker.engine.track import Run, Track
 from pgsluice.worker.engine.turns import Turns
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec
-from pgsluice.worker.pause import Backoff, Complaints, async_pause, described
 
 _CLAIM_MAX = 1_000
 _UNSETTLED_MAX = 2_000

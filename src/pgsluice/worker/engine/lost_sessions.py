@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from psycopg.errors import (
     TransactionTimeout,
 )
 
+from pgsluice.backoff import jittered, next_delay_s
 from pgsluice.errors import ConnectionFailedError
 from pgsluice.outcome import Release
 from pgsluice.worker.engine.delivery import Delivery
@@ -84,5 +84,5 @@ class LostSessions:
         if len(self._losses) >= _REMEMBERED_MAX:
             del self._losses[next(iter(self._losses))]
         self._losses[key] = losses + 1
-        delay_s = min(_DELAY_MAX_S, 2.0**uncounted) * random.uniform(0.5, 1.0)  # noqa: S311 - not all at once
+        delay_s = jittered(next_delay_s(uncounted + 1, 1.0, _DELAY_MAX_S))
         return replace(settlement, outcome=Release(delay_s))

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
+from pgsluice.backoff import Backoff, Complaints, described
 from pgsluice.errors import TRANSIENT
 from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.settlement import Settlement
 from pgsluice.worker.engine.source import Source
-from pgsluice.worker.pause import Backoff, Complaints, described
 
 _AT_ONCE = 1_000
 # As many are worth a call of their own; fewer wait while every turn of the event loop brings more.

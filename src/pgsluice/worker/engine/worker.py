@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from psycopg_pool import AsyncConnectionPool
 
+from pgsluice.backoff import Backoff, Complaints
 from pgsluice.connection import for_writing, resolve
 from pgsluice.errors import ArgumentError
 from pgsluice.settings import Settings
@@ -32,7 +33,6 @@ from pgsluice.worker.engine.turns import Turns
 from pgsluice.worker.forks import end_in_forks
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.middleware import Middleware
-from pgsluice.worker.pause import Backoff, Complaints
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
 
-from pgsluice.errors import TRANSIENT, SluiceError
+from pgsluice.backoff import Backoff
+from pgsluice.errors import SluiceError
 from pgsluice.worker.loops import call_soon
-from pgsluice.worker.pause import Backoff
 from pgsluice.worker.process.shutdown import Level, Shutdown
 
 EXIT_DONE = 0
@@ -130,15 +130,10 @@ async def _steer(
 
 
 async def _start(begin: Callable[[], Awaitable[Result]], tell: Tell) -> Result:
-    """Look whether it can start, and wait as long as the server is away."""
-    backoff = Backoff("", _log.log)
-    while True:
-        try:
-            return await begin()
-        except TRANSIENT as error:
-            delay_s = backoff.failed(error)
-            tell({"state": "starting", "waits_for": "server"})
-            await asyncio.sleep(delay_s)
+    """Check that it can start; retry transient errors."""
+    return await Backoff(say=_log.log).async_retry(
+        begin, on_failure=lambda: tell({"state": "starting", "waits_for": "server"})
+    )
 
 
 async def _beat(worker: Runnable, tell: Tell) -> None:

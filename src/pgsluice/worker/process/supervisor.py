@@ -11,7 +11,6 @@ import contextlib
 import json
 import logging
 import os
-import random
 import signal
 import threading
 import time
@@ -19,8 +18,8 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from typing import Any
 
+from pgsluice.backoff import jittered, next_delay_s
 from pgsluice.worker.loops import call_soon
-from pgsluice.worker.pause import next_delay_s
 from pgsluice.worker.process.health import Health
 from pgsluice.worker.process.process import EXIT_DONE, EXIT_ERROR, EXIT_LEFT, EXIT_REPLACE
 from pgsluice.worker.process.shutdown import Level, Shutdown
@@ -94,7 +93,7 @@ class Supervisor:
 
     async def _keep(self, number: int) -> None:
         """Keep one at work."""
-        delay_s = 0.0
+        failures = 0
         while not self._shutdown.level:
             began_s = time.monotonic()
             child = await _Child.start(
@@ -113,7 +112,8 @@ class Supervisor:
                 return
             self._health.tell(number, {"state": "restarting", "reason": describe(code)})
             ran_s = time.monotonic() - began_s
-            delay_s = 0.0 if ran_s > _GOOD_S else next_delay_s(delay_s)
+            failures = 0 if ran_s > _GOOD_S else failures + 1
+            delay_s = next_delay_s(failures)
             if cannot_start:
                 # Another release of the program, perhaps, whose processes of before go on.
                 delay_s = max(_CANNOT_START_S, delay_s)
@@ -126,7 +126,7 @@ class Supervisor:
                     "process %d %s after %.1f s; another one in %.1f s",
                     number, describe(code), ran_s, delay_s,
                 )  # fmt: skip
-            await self._pause(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
+            await self._pause(jittered(delay_s))
         self._codes.setdefault(number, EXIT_DONE)
 
     async def _watch(self, child: _Child) -> int:

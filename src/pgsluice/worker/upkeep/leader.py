@@ -14,11 +14,11 @@ from typing import Any
 
 import psycopg
 
+from pgsluice.backoff import Backoff
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
 from pgsluice.errors import translate
 from pgsluice.worker.forks import close_in_forks
-from pgsluice.worker.pause import Backoff
 
 Work = Callable[[threading.Event], None]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from psycopg_pool import ConnectionPool
 
+from pgsluice.backoff import DELAY_MAX_S, Backoff
 from pgsluice.client import EventLog, MaintenanceStep, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.logs import rotate_page
 from pgsluice.errors import TRANSIENT, ArgumentError, ConnectionFailedError, SluiceError
-from pgsluice.worker.pause import DELAY_MAX_S, Backoff
 
 Report = Callable[[MaintenanceStep], None]
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from psycopg_pool import ConnectionPool
 
+from pgsluice.backoff import DELAY_MAX_S, Backoff
 from pgsluice.client import AsyncSchedules, FiredSlot, NewEvent, ScheduleOptions
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import schedules as calls
 from pgsluice.client.schedule_records import CatchUp
 from pgsluice.errors import ArgumentError
-from pgsluice.worker.pause import DELAY_MAX_S, Backoff
 
 _log = logging.getLogger(__name__)
 # After a look at which others held all that was due.

@@ -10,13 +10,13 @@ from typing import Any
 import psycopg
 from psycopg_pool import ConnectionPool
 
+from pgsluice.backoff import DELAY_MAX_S, Backoff
 from pgsluice.client import EventLog, LogTick
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.listeners import ticker_sign
 from pgsluice.client.calls.logs import tick_page
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.engine._sync.lease import leased
-from pgsluice.worker.pause import DELAY_MAX_S, Backoff
 
 _log = logging.getLogger(__name__)
 # For so long after a tick the next is looked for as often as may be: arrivals that are not evenly spread leave gaps.

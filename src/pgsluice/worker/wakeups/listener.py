@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import psycopg
 
+from pgsluice.backoff import Backoff
 from pgsluice.client.calls import listeners as calls
 from pgsluice.client.calls import logs as log_calls
 from pgsluice.errors import (
@@ -27,7 +28,6 @@ from pgsluice.errors import (
     translate,
 )
 from pgsluice.worker.loops import call_soon
-from pgsluice.worker.pause import Backoff
 from pgsluice.worker.wakeups.link import Link, is_lent, linked
 from pgsluice.worker.wakeups.signs import (
     ANSWER,

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from psycopg_pool import ConnectionPool
 
+from pgsluice.backoff import DELAY_MAX_S, Backoff, jittered
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import listeners as calls
 from pgsluice.client.calls.listeners import QueueIds
 from pgsluice.errors import ArgumentError, SluiceError
-from pgsluice.worker.pause import DELAY_MAX_S, Backoff
 from pgsluice.worker.wakeups.readiness import Readiness
 
 _Item = TypeVar("_Item")
@@ -104,7 +104,7 @@ class Notifier:
                     if self._is_leader:
                         stop.wait(self._rest_s(began_s, time.monotonic()))
                     else:
-                        stop.wait(_STANDBY_LOOK_S * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
+                        stop.wait(jittered(_STANDBY_LOOK_S))
         finally:
             if self._is_leader:
                 with contextlib.suppress(SluiceError):

@@ -15,6 +15,7 @@ from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
+from pgsluice.backoff import DELAY_MAX_S, Backoff, async_pause
 from pgsluice.client import AsyncEventLog, AsyncWorkQueue, Event
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, logs
@@ -46,7 +47,6 @@ from pgsluice.worker.engine.failures import (
 from pgsluice.worker.engine.settlement import failure_of
 from pgsluice.worker.forks import close_in_forks, end_fork
 from pgsluice.worker.handlers.retry import ATTEMPTS_MAX, RetryPolicy
-from pgsluice.worker.pause import DELAY_MAX_S, Backoff, async_pause
 
 _log = logging.getLogger(__name__)
 _STOP_LOOK_S = 0.1

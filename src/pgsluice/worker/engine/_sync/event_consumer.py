@@ -16,6 +16,7 @@ from psycopg import Connection
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
+from pgsluice.backoff import DELAY_MAX_S, Backoff, pause
 from pgsluice.client import Event, EventLog, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call, logs
@@ -47,7 +48,6 @@ from pgsluice.worker.engine.failures import (
 from pgsluice.worker.engine.settlement import failure_of
 from pgsluice.worker.forks import close_in_forks, end_fork
 from pgsluice.worker.handlers.retry import ATTEMPTS_MAX, RetryPolicy
-from pgsluice.worker.pause import DELAY_MAX_S, Backoff, pause
 
 _log = logging.getLogger(__name__)
 _STOP_LOOK_S = 0.1
