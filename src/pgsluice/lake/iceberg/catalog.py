@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.extras import require_packages
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
+Result = TypeVar("Result")
+
 _NEEDED = ("pyiceberg", "sqlalchemy")
+_COMMITS_MAX = 20
+_PAUSE_S = 0.05
 
 
 @contextmanager
@@ -60,6 +66,28 @@ def opened_catalog(name: str) -> Iterator[Catalog]:
         raise SluiceError(
             f"the Iceberg catalogue {name!r} failed: {said}; run it again: what was committed is recognised"
         ) from None
+
+
+def retry_conflicts(
+    commit: Callable[[], Result], address: IcebergAddress, what: str = "it"
+) -> Result:
+    """Call a commit again, on the newest state of the table, while other commits come first.
+
+    Raises:
+        SluiceError: Other commits came first each time.
+    """
+    from pyiceberg.exceptions import CommitFailedException
+
+    for number in range(_COMMITS_MAX):
+        # Not `Backoff`: the server is there, so a short wait, spread over all of it, lets more writers commit.
+        time.sleep(random.uniform(0, number * _PAUSE_S))  # noqa: S311 - not a secret
+        try:
+            return commit()
+        except CommitFailedException as error:
+            said = str(error)
+    raise SluiceError(
+        f"the lake table {address} refused {_COMMITS_MAX} commits, as others came before: {said}; run {what} again"
+    )
 
 
 def load_table(catalog: Catalog, address: IcebergAddress) -> Table | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +18,7 @@ from pgsluice.lake.iceberg.catalog import (
     opened_catalog,
     partition_columns,
     plain_files,
+    retry_conflicts,
     sync_newest,
 )
 from pgsluice.lake.job_results import (
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
-
-_COMMITS_MAX = 20
-_PAUSE_S = 0.05
 
 
 def compact(address: IcebergAddress, *, target_bytes: int) -> Compaction:
@@ -133,21 +129,9 @@ def _open(catalog: Catalog, address: IcebergAddress) -> Table:
 
 
 def _committed(catalog: Catalog, address: IcebergAddress, change: Callable[[Table], None]) -> Table:
-    """Make a change on the newest state, again when another commit came first; the table afterwards."""
-    from pyiceberg.exceptions import CommitFailedException
-
-    for number in range(_COMMITS_MAX):
-        time.sleep(random.uniform(0, number * _PAUSE_S))  # noqa: S311 - not a secret
-        table = _open(catalog, address)
-        try:
-            change(table)
-        except CommitFailedException as error:
-            said = str(error)
-        else:
-            return _open(catalog, address)
-    raise SluiceError(
-        f"the lake table {address} refused {_COMMITS_MAX} commits, as others came before: {said}; run it again"
-    )
+    """Make a change on the newest state, again when another commit came first; return the table afterwards."""
+    retry_conflicts(lambda: change(_open(catalog, address)), address)
+    return _open(catalog, address)
 
 
 def _rewritten(

@@ -15,8 +15,6 @@ The warehouse is a folder that the driver and all executors share; only the driv
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.errors import ConfigurationError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.columns import nullable, plain
 from pgsluice.lake.files import LakeFile, check_partition_columns
@@ -35,6 +33,7 @@ from pgsluice.lake.iceberg.catalog import (
     local_folder,
     opened_catalog,
     partition_columns,
+    retry_conflicts,
     sync_newest,
 )
 from pgsluice.lake.iceberg.features import require_iceberg
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-_COMMITS_MAX = 20
-_PAUSE_S = 0.05
 _TXN = "pgsluice.txn."
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 # A stream commits every second: without merging, a table would have a manifest for each.
@@ -109,31 +106,8 @@ class IcebergLakeTable(LakeTable):
             self._create(catalog)
 
     def commit(self, files: Sequence[LakeFile], *, app_id: str | None, version: int | None) -> bool:
-        from pyiceberg.exceptions import CommitFailedException
-
-        said = ""
-        for number in range(_COMMITS_MAX):
-            time.sleep(random.uniform(0, number * _PAUSE_S))  # noqa: S311 - not a secret
-            with opened_catalog(self.address.catalog) as catalog:
-                table = self._create(catalog)
-                if not files:
-                    return True
-                if app_id is not None and version is not None:
-                    last = _last_version(table, app_id)
-                    # Not `last or -1`: the first micro-batch has the number 0.
-                    if last is not None and last >= version:
-                        return False
-                claim(Path(self.path), files)
-                try:
-                    self._add(table, files, app_id, version)
-                except CommitFailedException as error:
-                    said = str(error)
-                    continue  # somebody else was first: look again whether it was this version
-                sync_newest(table)
-                return True
-        raise SluiceError(
-            f"the lake table {self.address} refused {_COMMITS_MAX} commits, as others came before: {said}; run "
-            "the write again"
+        return retry_conflicts(
+            lambda: self._commit(files, app_id, version), self.address, "the write"
         )
 
     def last_version(self, app_id: str) -> int | None:
@@ -145,6 +119,21 @@ class IcebergLakeTable(LakeTable):
         with opened_catalog(self.address.catalog) as catalog:
             table = load_table(catalog, self.address)
             return 0 if table is None else table.scan().count()
+
+    def _commit(self, files: Sequence[LakeFile], app_id: str | None, version: int | None) -> bool:
+        with opened_catalog(self.address.catalog) as catalog:
+            table = self._create(catalog)
+            if not files:
+                return True
+            if app_id is not None and version is not None:
+                last = _last_version(table, app_id)
+                # Not `last or -1`: the first micro-batch has the number 0.
+                if last is not None and last >= version:
+                    return False
+            claim(Path(self.path), files)
+            self._add(table, files, app_id, version)
+            sync_newest(table)
+            return True
 
     def _add(
         self, table: Table, files: Sequence[LakeFile], app_id: str | None, version: int | None
