@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
@@ -16,14 +15,13 @@ from pgsluice.errors import PrivilegeError, translate
 from pgsluice.settings import Settings
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.handlers.handler import HandlerSpec
-from pgsluice.worker.loops import call_soon
+from pgsluice.worker.loops import run_in_thread
 from pgsluice.worker.upkeep.schedules import declare_schedules
 
 if TYPE_CHECKING:
     from pgsluice.worker.app.app import App
 
 _log = logging.getLogger(__name__)
-Result = TypeVar("Result")
 
 
 async def begin(
@@ -44,7 +42,8 @@ async def begin(
         ConnectionFailedError: The server is away; to be called again.
         SluiceError: What waiting does not mend.
     """
-    options = await _in_thread(lambda: start_checks.require(target, specs, connections))
+    checking = run_in_thread("pgsluice start", start_checks.require, target, specs, connections)
+    options = await asyncio.wrap_future(checking)
     if app.schedules:
         await _declare(app, target)
     return options
@@ -67,29 +66,3 @@ async def _declare(app: App, target: Target) -> None:
             _log.warning(
                 "schedules of app %s are not written, as this role may not: %s", app.name, error
             )
-
-
-async def _in_thread(step: Callable[[], Result]) -> Result:
-    """Run it in a thread that keeps nothing from ending: an attempt to connect may take long."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Result] = loop.create_future()
-
-    def settle(result: Result | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(result)  # type: ignore[arg-type]  # of a step that has not failed
-        else:
-            future.set_exception(error)
-
-    def run() -> None:
-        try:
-            result = step()
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-            failure = error
-            call_soon(loop, lambda: settle(None, failure))
-        else:
-            call_soon(loop, lambda: settle(result, None))
-
-    threading.Thread(target=run, name="pgsluice start", daemon=True).start()
-    return await future

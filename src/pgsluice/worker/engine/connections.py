@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import socket
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
@@ -26,7 +24,7 @@ from pgsluice.errors import SluiceError, translate
 from pgsluice.worker.engine.lost_sessions import OUT_OF_TIME
 from pgsluice.worker.engine.pools import Noting, Pool, SyncNoting, SyncPool
 from pgsluice.worker.forks import close_in_forks
-from pgsluice.worker.wakeups.link import Link, is_lent
+from pgsluice.worker.wakeups.link import Link, is_lent, shut_down
 
 # The engine rather hears soon that there is no connection, and asks again: the pool's own attempts are twice as far
 # apart each time, and a server that is back would wait for the next.
@@ -65,20 +63,13 @@ def unhurried() -> Iterator[None]:
         _unhurried.reset(token)
 
 
-def shut_down(descriptor: int) -> None:
-    """End a connection from outside: whoever waits on it finds it closed, and so does the server."""
-    with socket.socket(fileno=os.dup(descriptor)) as copy:
-        copy.shutdown(socket.SHUT_RDWR)
-
-
 def cut_off(connection: Connection[Any]) -> None:
     """Cancel what a connection of another thread runs, and end the connection; takes up to 2 seconds."""
     with contextlib.suppress(
         OSError, psycopg.Error
     ):  # it is closed already, or the server does not answer
         connection.cancel_safe(timeout=_CANCEL_S)
-    with contextlib.suppress(OSError, psycopg.Error):
-        shut_down(connection.fileno())
+    shut_down(connection)
 
 
 class _Own:
@@ -109,7 +100,7 @@ class EngineConnection(_Own, Noting):
             watch.cancel()
 
     def _be_silent(self) -> None:
-        _give_up(self)
+        shut_down(self)
         self.on_silence()
 
 
@@ -202,7 +193,7 @@ class HandlerConnection(_Lent, Noting):
         if self._settings is None:
             self._remember()
         if not self.is_fresh:
-            watch = asyncio.get_running_loop().call_later(_SIGN_S, _give_up, self)
+            watch = asyncio.get_running_loop().call_later(_SIGN_S, shut_down, self)
             try:
                 await AsyncConnectionPool.check_connection(self)
             finally:
@@ -217,7 +208,7 @@ class HandlerConnection(_Lent, Noting):
         if not self.has_session:
             return
         autocommit = self.autocommit
-        watch = asyncio.get_running_loop().call_later(_SIGN_S, _give_up, self)
+        watch = asyncio.get_running_loop().call_later(_SIGN_S, shut_down, self)
         try:
             await self.set_autocommit(True)
             await self.execute(_RESET, prepare=False)
@@ -301,11 +292,6 @@ def _end_at(gen: PQGen[Any], until_s: float) -> PQGen[Any]:
             wanted = gen.send(ready)
     except StopIteration as end:
         return end.value
-
-
-def _give_up(connection: AsyncConnection[Any]) -> None:
-    with contextlib.suppress(OSError, psycopg.Error):  # it is closed already
-        shut_down(connection.fileno())
 
 
 def _look_for_client(connection: ThreadConnection) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import random
-import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from enum import Enum
 from typing import Any
 
@@ -19,6 +18,8 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
 from pgsluice.errors import translate
 from pgsluice.worker.forks import close_in_forks
+from pgsluice.worker.loops import run_in_thread
+from pgsluice.worker.wakeups.link import shut_down
 
 Work = Callable[[threading.Event], None]
 
@@ -166,27 +167,17 @@ class _Term:
 
     def __init__(self, work: Work) -> None:
         self._end = threading.Event()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(
-            target=self._run, args=[work], name="pgsluice maintenance", daemon=True
-        )
-        self._thread.start()
+        self._work = run_in_thread("pgsluice maintenance", work, self._end)
 
     def check(self) -> None:
         """Raise what ended the work."""
-        if not self._thread.is_alive() and self._error is not None:
-            raise self._error
+        if self._work.done():
+            self._work.result()
 
     def end(self) -> None:
         """End it, and wait a little: an answer that does not come is not waited for."""
         self._end.set()
-        self._thread.join(_END_S)
-
-    def _run(self, work: Work) -> None:
-        try:
-            work(self._end)
-        except BaseException as error:  # noqa: BLE001 - raised again where the leader looks
-            self._error = error
+        wait([self._work], _END_S)
 
 
 def _hear(session: psycopg.Connection[Any], stop: threading.Event) -> None:
@@ -202,15 +193,7 @@ def _hear(session: psycopg.Connection[Any], stop: threading.Event) -> None:
 @contextlib.contextmanager
 def _cut_after(session: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
     """Cut a connection when the block takes longer: psycopg itself waits for an answer for ever."""
-
-    def cut() -> None:
-        with (
-            contextlib.suppress(OSError, psycopg.Error),
-            socket.socket(fileno=os.dup(session.fileno())) as link,
-        ):
-            link.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(seconds, cut)
+    timer = threading.Timer(seconds, shut_down, [session])
     timer.daemon = True
     timer.start()
     try:

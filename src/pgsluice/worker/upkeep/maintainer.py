@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from pgsluice.errors import (
     SluiceError,
 )
 from pgsluice.worker.forks import close_in_forks
+from pgsluice.worker.loops import run_in_thread
 from pgsluice.worker.upkeep.leader import Leader, Standing, Work
 from pgsluice.worker.upkeep.maintenance import Maintenance, Report
 from pgsluice.worker.upkeep.schedules import Scheduler
@@ -169,7 +170,7 @@ def run_side_by_side(works: dict[str, Work], stop: threading.Event) -> None:
         BaseException: What the first one raised.
     """
     end = threading.Event()
-    futures = [_start(name, work, end) for name, work in works.items()]
+    futures = [run_in_thread(f"pgsluice {name}", work, end) for name, work in works.items()]
     try:
         # In steps: a wait without an end is one that nothing else can end.
         while not stop.is_set() and not any(future.done() for future in futures):
@@ -178,19 +179,3 @@ def run_side_by_side(works: dict[str, Work], stop: threading.Event) -> None:
         end.set()
     for future in wait(futures, timeout=_END_S).done:
         future.result()
-
-
-def _start(name: str, work: Work, end: threading.Event) -> Future[None]:
-    future: Future[None] = Future()
-
-    def run() -> None:
-        try:
-            work(end)
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-            future.set_exception(error)
-        else:
-            future.set_result(None)
-
-    # Of no pool: one that waits for an answer for ever must not keep the process from ending.
-    threading.Thread(target=run, name=f"pgsluice {name}", daemon=True).start()
-    return future

@@ -102,6 +102,15 @@ async def is_lent(link: Link, other: Link) -> bool:
     return False
 
 
+def shut_down(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """End a connection from outside: a thread or task that waits on it finds it closed, and so does the server."""
+    with (
+        contextlib.suppress(OSError, psycopg.Error),  # it is closed already
+        socket.socket(fileno=os.dup(connection.fileno())) as copy,
+    ):
+        copy.shutdown(socket.SHUT_RDWR)
+
+
 class _Cut:
     """Whether a connection was cut because an answer took too long."""
 
@@ -115,11 +124,7 @@ def _cut_after(connection: psycopg.AsyncConnection[Any], seconds: float) -> Iter
 
     def end() -> None:
         cut.is_done = True
-        with (
-            contextlib.suppress(OSError),
-            socket.socket(fileno=os.dup(connection.fileno())) as link,
-        ):
-            link.shutdown(socket.SHUT_RDWR)
+        shut_down(connection)
 
     timer = asyncio.get_running_loop().call_later(seconds, end)
     try:
