@@ -24,6 +24,8 @@ _CONNECTIONS_MAX = 4
 WORKER_DSN = "PGSLUICE_WORKER_DSN"
 # The process, and what it was told of the server.
 _Place = tuple[int, str | None]
+_SYNC = (Connection, ConnectionPool)
+_ASYNC = (AsyncConnection, AsyncConnectionPool)
 
 
 class SendingPools:
@@ -53,7 +55,7 @@ class SendingPools:
         """
         if connection is None:
             return Runner(self._sync_pool())
-        _require_sync(connection)
+        _require(connection, _SYNC, _ASYNC, "await send_async() or send_many_async() with it")
         return Runner(connection)
 
     async def async_runner(
@@ -62,7 +64,7 @@ class SendingPools:
         """As `runner`, in an event loop."""
         if connection is None:
             return AsyncRunner(await self._async_pool())
-        _require_async(connection)
+        _require(connection, _ASYNC, _SYNC, "use send() or send_many() with it")
         return AsyncRunner(connection)
 
     def close(self) -> None:
@@ -149,31 +151,12 @@ class SendingPools:
         }
 
 
-def _require_sync(connection: Any) -> None:
-    """Refuse what cannot be used without an event loop.
+def _require(connection: Any, wanted: tuple[type, ...], others: tuple[type, ...], way: str) -> None:
+    """Refuse a connection of the other colour, or of none.
 
     Raises:
-        ArgumentError: It is no psycopg connection or pool of that kind.
+        ArgumentError: It is no psycopg connection or pool of the wanted kind.
     """
-    if not isinstance(connection, Connection | ConnectionPool):
-        way_out = (
-            "await send_async() or send_many_async() with it"
-            if isinstance(connection, AsyncConnection | AsyncConnectionPool)
-            else "give the psycopg connection below it"
-        )
-        raise ArgumentError(f"connection is a {type(connection).__name__}; {way_out}")
-
-
-def _require_async(connection: Any) -> None:
-    """Refuse what would hold up the event loop.
-
-    Raises:
-        ArgumentError: It is no psycopg connection or pool of that kind.
-    """
-    if not isinstance(connection, AsyncConnection | AsyncConnectionPool):
-        way_out = (
-            "use send() or send_many() with it"
-            if isinstance(connection, Connection | ConnectionPool)
-            else "give the psycopg connection below it"
-        )
+    if not isinstance(connection, wanted):
+        way_out = way if isinstance(connection, others) else "give the psycopg connection below it"
         raise ArgumentError(f"connection is a {type(connection).__name__}; {way_out}")
