@@ -16,7 +16,7 @@ import psycopg
 from psycopg import conninfo
 
 from pgsluice import embedded
-from pgsluice.errors import ConfigurationError, ConnectionFailedError, EmbeddedServerError
+from pgsluice.errors import ConfigurationError, ConnectionFailedError, EmbeddedServerError, one_line
 from pgsluice.settings import Settings, variable
 
 # Any one of them says *where* the server is; PGUSER or PGPASSWORD alone do not.
@@ -154,7 +154,7 @@ def tcp_options(dsn: str) -> dict[str, int]:
 
 def connection_failed(error: psycopg.OperationalError, target: Target) -> ConnectionFailedError:
     """Say which server could not be reached, why, and which rule chose it."""
-    reason = " ".join(str(error).split())
+    reason = one_line(str(error))
     refused = error.pgconn is not None and (
         error.pgconn.needs_password or error.pgconn.used_password
     )

@@ -271,5 +271,5 @@ def commit_unknown(error: psycopg.Error) -> CommitUnknownError:
 
 
 def one_line(text: str) -> str:
-    """Return a text of the server's or libpq's without line breaks."""
+    """Return a text without line breaks."""
     return " ".join(text.split())

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.errors import ConfigurationError, SluiceError, one_line
 
 # delta-rs colours its errors, and draws arrows between their causes.
 _DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳|'")
@@ -63,7 +63,7 @@ def plain_errors(what: str) -> Iterator[None]:
     except Exception as error:
         if not _is_about_files(error):
             raise
-        said = " ".join(_DECORATION.sub("", str(error)).split())
+        said = one_line(_DECORATION.sub("", str(error)))
         kind = ConfigurationError if _PERMANENT.search(said) else SluiceError
         raise kind(f"{what} cannot be read or written: {said}; {_WAY_OUT}") from None
 

@@ -21,7 +21,7 @@ from psycopg import conninfo
 from pgsluice import connection
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call
-from pgsluice.errors import ConfigurationError, SluiceError, translate
+from pgsluice.errors import ConfigurationError, SluiceError, one_line, translate
 
 Result = TypeVar("Result")
 
@@ -118,7 +118,7 @@ def secrets_of(dsn: str) -> tuple[str, ...]:
 
 def scrub(text: object, dsn: str) -> str:
     """The text on one line, without the secrets of the DSN and without the DSN itself."""
-    line = " ".join(str(text).split())
+    line = one_line(str(text))
     for secret in (dsn, *secrets_of(dsn)):
         if secret:
             line = line.replace(secret, "***")

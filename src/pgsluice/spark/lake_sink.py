@@ -80,7 +80,20 @@ class LakeBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         pass
 
 
-class DeltaSink(DataSource):  # type: ignore[misc]
+class _LakeSink(DataSource):  # type: ignore[misc]
+    """A format that appends rows to a table of the lake."""
+
+    def writer(self, schema: StructType, overwrite: bool) -> LakeBatchWriter:
+        return LakeBatchWriter(self._table(schema, overwrite), self.options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
+        return LakeStreamWriter(self._table(schema, overwrite))
+
+    def _table(self, schema: StructType, overwrite: bool) -> LakeTable:
+        raise NotImplementedError
+
+
+class DeltaSink(_LakeSink):
     """The format `pgsluice-delta`.
 
     Options: `path`, the table's folder, made when it is not there; `partitionBy`, names of columns separated by
@@ -91,12 +104,6 @@ class DeltaSink(DataSource):  # type: ignore[misc]
     @classmethod
     def name(cls) -> str:
         return "pgsluice-delta"
-
-    def writer(self, schema: StructType, overwrite: bool) -> LakeBatchWriter:
-        return LakeBatchWriter(self._table(schema, overwrite), self.options)
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
-        return LakeStreamWriter(self._table(schema, overwrite))
 
     def _table(self, schema: StructType, overwrite: bool) -> DeltaLakeTable:
         _refuse_overwrite(self.name(), overwrite)
@@ -110,7 +117,7 @@ class DeltaSink(DataSource):  # type: ignore[misc]
         return delta_table(place, schema, partition_by=partition_by)
 
 
-class IcebergSink(DataSource):  # type: ignore[misc]
+class IcebergSink(_LakeSink):
     """The format `pgsluice-iceberg`.
 
     Options: `path`, `iceberg:catalogue/namespace.table`; the table is made when it is not there. `partitionBy`,
@@ -120,12 +127,6 @@ class IcebergSink(DataSource):  # type: ignore[misc]
     @classmethod
     def name(cls) -> str:
         return "pgsluice-iceberg"
-
-    def writer(self, schema: StructType, overwrite: bool) -> LakeBatchWriter:
-        return LakeBatchWriter(self._table(schema, overwrite), self.options)
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
-        return LakeStreamWriter(self._table(schema, overwrite))
 
     def _table(self, schema: StructType, overwrite: bool) -> IcebergLakeTable:
         _refuse_overwrite(self.name(), overwrite)

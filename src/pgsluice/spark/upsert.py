@@ -21,6 +21,7 @@ from deltalake.transaction import CommitProperties, Transaction
 
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.address import IcebergAddress, parse
+from pgsluice.lake.columns import delta_name
 from pgsluice.lake.delta.commits import commit_durably, is_committed
 from pgsluice.lake.delta.opening import Use, open_delta
 from pgsluice.spark.lake_tables import delta_table
@@ -143,7 +144,7 @@ def _merge_with_jar(
 def _merge_on_driver(
     folder: Path, rows: Any, key: Sequence[str], seq: str, app_id: str, version: int
 ) -> bool:
-    same = " and ".join(f"t.{_name(column)} = s.{_name(column)}" for column in key)
+    same = " and ".join(f"t.{delta_name(column)} = s.{delta_name(column)}" for column in key)
     for _ in range(_TRIES):
         table = open_delta(folder, Use.MERGE)
         if is_committed(table, app_id, version):
@@ -155,7 +156,7 @@ def _merge_on_driver(
             target_alias="t",
             commit_properties=CommitProperties(app_transactions=[Transaction(app_id, version)]),
         )
-        merger = merger.when_matched_update_all(f"s.{_name(seq)} > t.{_name(seq)}")
+        merger = merger.when_matched_update_all(f"s.{delta_name(seq)} > t.{delta_name(seq)}")
         try:
             with commit_durably(table, folder):
                 merger.when_not_matched_insert_all().execute()
@@ -182,8 +183,3 @@ def _settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
 def _quoted(name: str) -> str:
     """A name as Spark's SQL quotes it."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def _name(name: str) -> str:
-    """A name as delta-rs's SQL quotes it."""
-    return '"' + name.replace('"', '""') + '"'

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.errors import ConfigurationError, SluiceError, one_line
 from pgsluice.extras import require_packages
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.columns import nullable, plain
@@ -62,7 +62,7 @@ def opened_catalog(name: str) -> Iterator[Catalog]:
             catalog.close()
     except SQLAlchemyError as error:
         # Its text names the statement; its cause may hold more than that.
-        said = _scrubbed(" ".join(str(error).split()), properties.get("uri", ""))
+        said = _scrubbed(one_line(str(error)), properties.get("uri", ""))
         raise SluiceError(
             f"the Iceberg catalogue {name!r} failed: {said}; run it again: what was committed is recognised"
         ) from None

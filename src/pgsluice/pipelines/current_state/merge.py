@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 from deltalake.exceptions import CommitFailedError
 
+from pgsluice.lake.columns import delta_name
 from pgsluice.lake.delta.commits import commit_durably
 from pgsluice.pipelines.current_state.collapse import Collapsed, Last
 from pgsluice.pipelines.current_state.table import DELETED, ROW, SEQ, CurrentTable, rows_of
@@ -61,7 +62,7 @@ def _merge(table: CurrentTable, collapsed: Collapsed, app_id: str, version: int)
     with commit_durably(table.delta, table.folder):
         merger = table.delta.merge(
             rows,
-            " and ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in known_by),
+            " and ".join(f"t.{delta_name(name)} = s.{delta_name(name)}" for name in known_by),
             source_alias="s",
             target_alias="t",
             streamed_exec=False,  # the ends of the keys say which files need not be read
@@ -105,8 +106,3 @@ def _taken(table: CurrentTable, collapsed: Collapsed) -> pa.Table:
             equals[hashed].remove(older[-1])
             gone.append(Last(older[-1], 0, True, {}))
     return rows_of(table.name, table.schema, gone)
-
-
-def _quoted(name: str) -> str:
-    """A name as delta-rs's SQL quotes it."""
-    return '"' + name.replace('"', '""') + '"'
