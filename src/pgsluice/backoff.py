@@ -100,8 +100,9 @@ class Backoff:
         is_transient = isinstance(error, TRANSIENT)
         delay_s = self.next_s(is_transient=is_transient)
         if time.monotonic() + delay_s > self._end_s:
-            raise error  # and do not keep it: with its traceback it would be a reference cycle
-        self.error = error
+            raise error
+        # Its frames, and what they hold, would be kept with it; and some of them hold this object.
+        self.error = error.with_traceback(None)
         what = str(error) if doing is None else f"cannot {doing}: {described(error)}"
         self._say(
             logging.WARNING if is_transient else logging.ERROR,
@@ -173,7 +174,7 @@ class Backoff:
 
 
 class Complaints:
-    """At most two lines a second of a process, whatever goes wrong how often; how many were left out is said."""
+    """Log at most two lines a second, and count the rest."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
@@ -197,6 +198,6 @@ class Complaints:
 
 
 def described(error: BaseException) -> str:
-    """An error for a log: our own with its words; of another only the class, for its words may quote a payload."""
+    """Return an error for a log line: ours with its text; another by class alone, as its text may quote a payload."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, SluiceError) else name

@@ -291,10 +291,8 @@ def _in_transaction(
     dsn = target.access.conninfo()
 
     def attempt() -> Result:
-        with (
-            scrubbed(dsn),
-            driver_connection(target.access) as connection,
-        ):  # which commits at the end
+        # The connection commits at the end of its block.
+        with scrubbed(dsn), driver_connection(target.access) as connection:
             return work(connection, dsn)
 
     return Backoff(deadline_s=deadline_s).retry(attempt)
