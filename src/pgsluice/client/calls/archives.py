@@ -13,7 +13,7 @@ from pgsluice.client.calls.arguments import (
     known_ids,
     whole,
 )
-from pgsluice.client.calls.call import Call, nothing, record, scalar
+from pgsluice.client.calls.call import Call, nothing, one, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.records import (
     ArchiveRetention,
@@ -295,7 +295,7 @@ def continue_replay(replay_id: int, *, qty: int = 1000) -> Call[ReplayStep]:
     return Call(
         "select * from sluice.continue_replay(%s::bigint, %s::integer)",
         (known_id(replay_id, "replay_id"), whole(qty, "qty", 1)),
-        lambda rows: ReplayStep(*rows[0]),
+        one(ReplayStep),
     )
 
 

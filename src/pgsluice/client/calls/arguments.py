@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, LiteralString
 
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.errors import ArgumentError
@@ -46,11 +46,30 @@ def point_or_now(value: int | datetime | None, name: str) -> int | datetime:
     return 0 if value is None else point(value, name)
 
 
+def int_or_time(value: int | datetime | None) -> LiteralString:
+    """Return the placeholder for a result of `point` or `point_or_now`; it chooses the overload."""
+    return "%s::timestamptz" if isinstance(value, datetime) else "%s::integer"
+
+
+def claim_parameters(queue_name: str, vt: int, qty: int) -> tuple[str, int, int]:
+    """Return the parameters of every claim of messages."""
+    return queue_name, whole(vt, "vt", 0), whole(qty, "qty", 1)
+
+
+def poll_parameters(
+    queue_name: str, vt: int, qty: int, max_poll_seconds: int, poll_interval_ms: int
+) -> tuple[str, int, int, int, int]:
+    """Return the parameters of every claim that waits in the server."""
+    return (
+        *claim_parameters(queue_name, vt, qty),
+        whole(max_poll_seconds, "max_poll_seconds", 1),
+        whole(poll_interval_ms, "poll_interval_ms", 1),
+    )
+
+
 def one_id(value: int) -> int:
     """A msg_id."""
-    if not is_bigint(value):
-        raise ArgumentError(f"msg_id is {value!r}; use the msg_id that send or read returned")
-    return value
+    return known_id(value, "msg_id", "the msg_id that send or read returned")
 
 
 def many_ids(values: Sequence[int]) -> list[int]:
@@ -63,10 +82,10 @@ def is_bigint(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
-def known_id(value: int, name: str) -> int:
+def known_id(value: int, name: str, wanted: str = "one that the server returned") -> int:
     """An id that the server gave."""
     if not is_bigint(value):
-        raise ArgumentError(f"{name} is {value!r}; use one that the server returned")
+        raise ArgumentError(f"{name} is {value!r}; use {wanted}")
     return value
 
 

@@ -126,6 +126,16 @@ def column(rows: Sequence[tuple[Any, ...]]) -> list[Any]:
     return [row[0] for row in rows]
 
 
+def truth(rows: Sequence[tuple[Any, ...]]) -> bool:
+    """Return the one value of the one row, a number, as a bool."""
+    return bool(scalar(rows))
+
+
+def row(rows: Sequence[tuple[Any, ...]]) -> Any:
+    """Return the one row."""
+    return rows[0]
+
+
 def nothing(_rows: Sequence[tuple[Any, ...]]) -> None:
     """What a function that returns void returns."""
 
@@ -133,6 +143,18 @@ def nothing(_rows: Sequence[tuple[Any, ...]]) -> None:
 def record(kind: Callable[..., Result]) -> Callable[[Sequence[tuple[Any, ...]]], list[Result]]:
     """Each row as a record of this kind."""
     return lambda rows: [kind(*row) for row in rows]
+
+
+def one(kind: Callable[..., Result]) -> Callable[[Sequence[tuple[Any, ...]]], Result]:
+    """Return the one row as a record of this kind."""
+    return lambda rows: kind(*rows[0])
+
+
+def one_or_none(
+    kind: Callable[..., Result],
+) -> Callable[[Sequence[tuple[Any, ...]]], Result | None]:
+    """Return the one row as a record of this kind; None without a row, or when its first column is null."""
+    return lambda rows: kind(*rows[0]) if rows and rows[0][0] is not None else None
 
 
 def claim(

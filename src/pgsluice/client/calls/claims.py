@@ -29,7 +29,7 @@ def delete(queue_name: str, messages: Sequence[Message]) -> Call[list[ClaimOutco
     Source: `sluice.delete`.
     """
     sql: LiteralString = "select * from sluice.delete(%s::text, %s::bigint[], %s::integer[])"
-    return _settle(sql, queue_name, messages)
+    return settle(sql, queue_name, messages)
 
 
 @method(WorkQueue, name="archive_claimed")
@@ -46,7 +46,7 @@ def archive(queue_name: str, messages: Sequence[Message]) -> Call[list[ClaimOutc
     Source: `sluice.archive`.
     """
     sql: LiteralString = "select * from sluice.archive(%s::text, %s::bigint[], %s::integer[])"
-    return _settle(sql, queue_name, messages)
+    return settle(sql, queue_name, messages)
 
 
 @method(WorkQueue, name="extend_claimed")
@@ -69,7 +69,7 @@ def extend(queue_name: str, messages: Sequence[Message], vt: int) -> Call[list[C
     sql: LiteralString = (
         "select * from sluice.extend(%s::text, %s::bigint[], %s::integer[], %s::integer)"
     )
-    return _settle(sql, queue_name, messages, whole(vt, "vt", 0))
+    return settle(sql, queue_name, messages, whole(vt, "vt", 0))
 
 
 @method(WorkQueue, name="release_claimed")
@@ -94,7 +94,7 @@ def release_batch(
     sql: LiteralString = (
         "select * from sluice.release(%s::text, %s::bigint[], %s::integer[], %s::integer)"
     )
-    return _settle(sql, queue_name, messages, whole(delay, "delay", 0))
+    return settle(sql, queue_name, messages, whole(delay, "delay", 0))
 
 
 @method(WorkQueue)
@@ -140,9 +140,14 @@ def reject(
     return Call(sql, (queue_name, msg_id, read_ct, reason, error), scalar, queue_name)
 
 
-def _settle(
+def settle(
     sql: LiteralString, queue_name: str, messages: Sequence[Message], *more: Any
 ) -> Call[list[ClaimOutcome]]:
-    msg_ids = [message.msg_id for message in messages]
-    read_cts = [message.read_ct for message in messages]
-    return Call(sql, (queue_name, msg_ids, read_cts, *more), record(ClaimOutcome), queue_name)
+    """Call a function that settles claims and returns the outcome of each."""
+    parameters = (queue_name, *claims_of(messages), *more)
+    return Call(sql, parameters, record(ClaimOutcome), queue_name)
+
+
+def claims_of(messages: Sequence[Message]) -> tuple[list[int], list[int]]:
+    """Return what names the claims of messages: their msg_ids and read_cts."""
+    return [message.msg_id for message in messages], [message.read_ct for message in messages]

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from pgsluice.client.calls import pgmq
+from pgsluice.client.calls.arguments import int_or_time
 from pgsluice.client.calls.call import Call, column, nothing, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.errors import ArgumentError
@@ -72,11 +73,9 @@ def send(
     plain = pgmq.send(queue_name, message, headers, delay)
     if deduplication_key is None:
         return plain
-    sql: LiteralString
-    if isinstance(delay, datetime):
-        sql = "select sluice.send(%s::text, %s::jsonb, %s::text, %s::jsonb, %s::timestamptz)"
-    else:
-        sql = "select sluice.send(%s::text, %s::jsonb, %s::text, %s::jsonb, %s::integer)"
+    sql: LiteralString = (
+        f"select sluice.send(%s::text, %s::jsonb, %s::text, %s::jsonb, {int_or_time(delay)})"
+    )
     name, value, *more = plain.parameters
     return Call(sql, (name, value, deduplication_key, *more), scalar, queue_name)
 
@@ -118,15 +117,9 @@ def send_batch(
             f"there are {len(deduplication_keys)} deduplication keys for {len(messages)} messages; give one for each, "
             "None for none"
         )
-    sql: LiteralString
-    if isinstance(delay, datetime):
-        sql = (
-            "select sluice.send_batch("
-            "%s::text, %s::jsonb[], %s::text[], %s::jsonb[], %s::timestamptz)"
-        )
-    else:
-        sql = (
-            "select sluice.send_batch(%s::text, %s::jsonb[], %s::text[], %s::jsonb[], %s::integer)"
-        )
+    sql: LiteralString = (
+        "select sluice.send_batch("
+        f"%s::text, %s::jsonb[], %s::text[], %s::jsonb[], {int_or_time(delay)})"
+    )
     name, values, *more = plain.parameters
     return Call(sql, (name, values, list(deduplication_keys), *more), column, queue_name)

@@ -8,7 +8,7 @@ from typing import LiteralString
 from pgsluice.client.calls.arguments import after_id, point, whole, zoned_time
 from pgsluice.client.calls.call import Call, record, scalar
 from pgsluice.client.calls.clients import EventLog, method
-from pgsluice.client.calls.payload import text_parameter
+from pgsluice.client.calls.payload import event_parameters
 from pgsluice.client.log_records import DelayedEvent, NewEvent
 
 
@@ -48,21 +48,14 @@ def insert_delayed_event(
 
     Source: `sluice.insert_event`.
     """
-    extras = (ev_extra1, ev_extra2, ev_extra3, ev_extra4)
-    for name, value in zip(NewEvent._fields, (ev_type, ev_data, *extras), strict=True):
-        text_parameter(value, name)
-    sql: LiteralString
-    if isinstance(delay, datetime):
-        sql = (
-            "select sluice.insert_event(%s::text, %s::text, %s::text, %s::timestamptz, "
-            "%s::text, %s::text, %s::text, %s::text)"
-        )
-    else:
-        sql = (
-            "select sluice.insert_event(%s::text, %s::text, %s::text, "
-            "%s::integer * interval '1 second', %s::text, %s::text, %s::text, %s::text)"
-        )
-    return Call(sql, (queue_name, ev_type, ev_data, point(delay, "delay"), *extras), scalar)
+    event = NewEvent(ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
+    fields = event_parameters(event)
+    due = "%s::timestamptz" if isinstance(delay, datetime) else "%s::integer * interval '1 second'"
+    sql: LiteralString = (
+        f"select sluice.insert_event(%s::text, %s::text, %s::text, {due}, "
+        "%s::text, %s::text, %s::text, %s::text)"
+    )
+    return Call(sql, (queue_name, *fields[:2], point(delay, "delay"), *fields[2:]), scalar)
 
 
 @method(EventLog)

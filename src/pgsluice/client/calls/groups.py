@@ -7,7 +7,7 @@ delayed, none behind it is delivered.
 
 from __future__ import annotations
 
-from pgsluice.client.calls.arguments import whole
+from pgsluice.client.calls.arguments import claim_parameters, poll_parameters
 from pgsluice.client.calls.call import Call, claim, nothing
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.records import Message
@@ -53,7 +53,7 @@ def read_grouped(queue_name: str, vt: int, qty: int = 1) -> Call[list[Message]]:
     """
     return claim(
         "pgmq.read_grouped(%s::text, %s::integer, %s::integer)",
-        _claim(queue_name, vt, qty),
+        claim_parameters(queue_name, vt, qty),
         queue_name,
     )
 
@@ -77,7 +77,7 @@ def read_grouped_rr(queue_name: str, vt: int, qty: int = 1) -> Call[list[Message
     """
     return claim(
         "pgmq.read_grouped_rr(%s::text, %s::integer, %s::integer)",
-        _claim(queue_name, vt, qty),
+        claim_parameters(queue_name, vt, qty),
         queue_name,
         keeps_order=True,
     )
@@ -102,7 +102,7 @@ def read_grouped_head(queue_name: str, vt: int, qty: int = 1) -> Call[list[Messa
     """
     return claim(
         "pgmq.read_grouped_head(%s::text, %s::integer, %s::integer)",
-        _claim(queue_name, vt, qty),
+        claim_parameters(queue_name, vt, qty),
         queue_name,
     )
 
@@ -137,7 +137,7 @@ def read_grouped_with_poll(
     """
     return claim(
         "pgmq.read_grouped_with_poll(%s::text, %s::integer, %s::integer, %s::integer, %s::integer)",
-        _poll(queue_name, vt, qty, max_poll_seconds, poll_interval_ms),
+        poll_parameters(queue_name, vt, qty, max_poll_seconds, poll_interval_ms),
         queue_name,
     )
 
@@ -171,7 +171,7 @@ def read_grouped_rr_with_poll(
     return claim(
         "pgmq.read_grouped_rr_with_poll("
         "%s::text, %s::integer, %s::integer, %s::integer, %s::integer)",
-        _poll(queue_name, vt, qty, max_poll_seconds, poll_interval_ms),
+        poll_parameters(queue_name, vt, qty, max_poll_seconds, poll_interval_ms),
         queue_name,
         keeps_order=True,
     )
@@ -206,20 +206,6 @@ def read_grouped_head_with_poll(
     return claim(
         "pgmq.read_grouped_head_with_poll("
         "%s::text, %s::integer, %s::integer, %s::integer, %s::integer)",
-        _poll(queue_name, vt, qty, max_poll_seconds, poll_interval_ms),
+        poll_parameters(queue_name, vt, qty, max_poll_seconds, poll_interval_ms),
         queue_name,
-    )
-
-
-def _claim(queue_name: str, vt: int, qty: int) -> tuple[str, int, int]:
-    return queue_name, whole(vt, "vt", 0), whole(qty, "qty", 1)
-
-
-def _poll(
-    queue_name: str, vt: int, qty: int, max_poll_seconds: int, poll_interval_ms: int
-) -> tuple[str, int, int, int, int]:
-    return (
-        *_claim(queue_name, vt, qty),
-        whole(max_poll_seconds, "max_poll_seconds", 1),
-        whole(poll_interval_ms, "poll_interval_ms", 1),
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal, LiteralString
 
-from pgsluice.client.calls.arguments import seconds, whole
+from pgsluice.client.calls.arguments import claim_parameters, seconds, whole
 from pgsluice.client.calls.call import Call, claim, nothing, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.limit_records import BlockedMessages, QueueLimits, WhenWaiting
@@ -44,7 +44,7 @@ def claim_messages(
     """
     return claim(
         "sluice.claim_messages(%s::text, %s::integer, %s::integer, %s::text)",
-        (queue_name, whole(vt, "vt", 0), whole(qty, "qty", 1), worker),
+        (*claim_parameters(queue_name, vt, qty), worker),
         queue_name,
         keeps_order=True,
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
-from pgsluice.client.calls.call import Call, nothing, record, scalar
+from pgsluice.client.calls.call import Call, nothing, one, record, scalar
 
 
 class QueueIds(NamedTuple):
@@ -84,7 +84,7 @@ def ping_listener() -> Call[Ping]:
         "select ping.channel, extract(epoch from ping.notifier_age)::float8 "
         "from pg_catalog.set_config('synchronous_commit', 'off', true), sluice.ping_listener() as ping"
     )
-    return Call(sql, (), lambda rows: Ping(*rows[0]))
+    return Call(sql, (), one(Ping))
 
 
 def backend_pid() -> Call[int]:
@@ -127,7 +127,7 @@ def notifier_pulse(
         "select pulse.is_leader, extract(epoch from pulse.server_time)::float8, pulse.last_ids "
         "from sluice.notifier_pulse(%s::integer, make_interval(secs => %s::float8), %s::bigint[]::oid[]) as pulse",
         (notifier, standby_s, list(id_sequences)),
-        lambda rows: Pulse(*rows[0]),
+        one(Pulse),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from pgsluice.client.log_records import NewEvent
 from pgsluice.errors import PayloadError
 
 # A reader must be able to decode what a writer could send: Python's own decoder recurses.
@@ -62,6 +63,17 @@ def text_parameter(value: str | None, name: str) -> str | None:
         )
     _check_text(value, name)
     return value
+
+
+def event_parameters(event: NewEvent, where: str = "") -> NewEvent:
+    """Pass an event, if PostgreSQL can store its fields; an error names the field, behind `where`.
+
+    Raises:
+        PayloadError: As for `text_parameter`.
+    """
+    for name, value in zip(NewEvent._fields, event, strict=True):
+        text_parameter(value, f"{where}{name}")
+    return event
 
 
 def _dumps(value: Any) -> str:

@@ -10,11 +10,12 @@ from psycopg.types.json import Jsonb
 
 from pgsluice.client.calls.arguments import (
     headers_parameter,
+    int_or_time,
     payloads,
     point_or_now,
     whole,
 )
-from pgsluice.client.calls.call import Call, column, nothing, record, scalar
+from pgsluice.client.calls.call import Call, column, nothing, one, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import QueueInfo, QueueMetrics, RoutingMatch, TopicBinding
@@ -102,7 +103,7 @@ def metrics(queue_name: str) -> Call[QueueMetrics]:
     return Call(
         "select * from pgmq.metrics(%s::text)",
         (queue_name,),
-        lambda rows: QueueMetrics(*rows[0]),
+        one(QueueMetrics),
         queue_name,
     )
 
@@ -119,11 +120,7 @@ def metrics_all() -> Call[list[QueueMetrics]]:
 def send(
     queue_name: str, msg: Any, headers: Any = None, delay: int | datetime | None = None
 ) -> Call[int]:
-    sql: LiteralString
-    if isinstance(delay, datetime):
-        sql = "select pgmq.send(%s::text, %s::jsonb, %s::jsonb, %s::timestamptz)"
-    else:
-        sql = "select pgmq.send(%s::text, %s::jsonb, %s::jsonb, %s::integer)"
+    sql: LiteralString = f"select pgmq.send(%s::text, %s::jsonb, %s::jsonb, {int_or_time(delay)})"
     parameters = (
         queue_name,
         json_parameter(msg, "message"),
@@ -139,11 +136,9 @@ def send_batch(
     headers: Sequence[Any] | None = None,
     delay: int | datetime | None = None,
 ) -> Call[list[int]]:
-    sql: LiteralString
-    if isinstance(delay, datetime):
-        sql = "select pgmq.send_batch(%s::text, %s::jsonb[], %s::jsonb[], %s::timestamptz)"
-    else:
-        sql = "select pgmq.send_batch(%s::text, %s::jsonb[], %s::jsonb[], %s::integer)"
+    sql: LiteralString = (
+        f"select pgmq.send_batch(%s::text, %s::jsonb[], %s::jsonb[], {int_or_time(delay)})"
+    )
     parameters = (queue_name, *payloads(msgs, headers), point_or_now(delay, "delay"))
     return Call(sql, parameters, column, queue_name)
 
@@ -265,14 +260,10 @@ def send_batch_topic(
 
     Source: PGMQ 1.13.0 `pgmq.send_batch_topic`.
     """
-    sql: LiteralString
-    if isinstance(delay, datetime):
-        sql = (
-            "select * from pgmq.send_batch_topic("
-            "%s::text, %s::jsonb[], %s::jsonb[], %s::timestamptz)"
-        )
-    else:
-        sql = "select * from pgmq.send_batch_topic(%s::text, %s::jsonb[], %s::jsonb[], %s::integer)"
+    sql: LiteralString = (
+        "select * from pgmq.send_batch_topic("  # noqa: S608
+        f"%s::text, %s::jsonb[], %s::jsonb[], {int_or_time(delay)})"
+    )
     return Call(
         sql,
         (routing_key, *payloads(messages, headers), point_or_now(delay, "delay")),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, LiteralString
+from typing import LiteralString
 
-from pgsluice.client.calls.arguments import point, whole
-from pgsluice.client.calls.call import Call, nothing, record, scalar
+from pgsluice.client.calls.arguments import int_or_time, point, whole
+from pgsluice.client.calls.call import Call, nothing, one_or_none, record, scalar, truth
 from pgsluice.client.calls.clients import EventLog, method
-from pgsluice.client.calls.payload import text_parameter
-from pgsluice.client.log_records import BatchInfo, ConsumerInfo, Event, LogInfo, OpenBatch
+from pgsluice.client.calls.payload import event_parameters
+from pgsluice.client.log_records import BatchInfo, ConsumerInfo, Event, LogInfo, NewEvent, OpenBatch
 
 
 @method(EventLog)
@@ -22,7 +21,7 @@ def create_queue(queue_name: str) -> Call[bool]:
 
     Source: PgQ 3.5.2 `pgq.create_queue`.
     """
-    return Call("select pgq.create_queue(%s::text)", (queue_name,), _is_one)
+    return Call("select pgq.create_queue(%s::text)", (queue_name,), truth)
 
 
 @method(EventLog)
@@ -117,21 +116,12 @@ def insert_event(
 
     Source: PgQ 3.5.2 `pgq.insert_event`.
     """
-    fields = {
-        "ev_type": ev_type,
-        "ev_data": ev_data,
-        "ev_extra1": ev_extra1,
-        "ev_extra2": ev_extra2,
-        "ev_extra3": ev_extra3,
-        "ev_extra4": ev_extra4,
-    }
-    for name, value in fields.items():
-        text_parameter(value, name)
+    event = NewEvent(ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
     sql: LiteralString = (
         "select pgq.insert_event("
         "%s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text)"
     )
-    return Call(sql, (queue_name, *fields.values()), scalar)
+    return Call(sql, (queue_name, *event_parameters(event)), scalar)
 
 
 @method(EventLog)
@@ -147,7 +137,7 @@ def register_consumer(queue_name: str, consumer_name: str) -> Call[bool]:
     Source: PgQ 3.5.2 `pgq.register_consumer`.
     """
     sql: LiteralString = "select pgq.register_consumer(%s::text, %s::text)"
-    return Call(sql, (queue_name, consumer_name), _is_one)
+    return Call(sql, (queue_name, consumer_name), truth)
 
 
 @method(EventLog)
@@ -169,7 +159,7 @@ def register_consumer_at(queue_name: str, consumer_name: str, tick_pos: int) -> 
     Source: PgQ 3.5.2 `pgq.register_consumer_at`.
     """
     sql: LiteralString = "select pgq.register_consumer_at(%s::text, %s::text, %s::bigint)"
-    return Call(sql, (queue_name, consumer_name, tick_pos), _is_one)
+    return Call(sql, (queue_name, consumer_name, tick_pos), truth)
 
 
 @method(EventLog)
@@ -304,7 +294,7 @@ def next_batch_info(queue_name: str, consumer_name: str) -> Call[OpenBatch | Non
     Source: PgQ 3.5.2 `pgq.next_batch_info`.
     """
     sql: LiteralString = "select * from pgq.next_batch_info(%s::text, %s::text)"
-    return Call(sql, (queue_name, consumer_name), open_batch)
+    return Call(sql, (queue_name, consumer_name), one_or_none(OpenBatch))
 
 
 @method(EventLog)
@@ -338,7 +328,9 @@ def next_batch_custom(
         "select * from pgq.next_batch_custom("
         "%s::text, %s::text, %s::interval, %s::integer, %s::interval)"
     )
-    return Call(sql, (queue_name, consumer_name, min_lag, min_count, min_interval), open_batch)
+    return Call(
+        sql, (queue_name, consumer_name, min_lag, min_count, min_interval), one_or_none(OpenBatch)
+    )
 
 
 @method(EventLog)
@@ -350,7 +342,7 @@ def get_batch_info(batch_id: int) -> Call[BatchInfo | None]:
     return Call(
         "select * from pgq.get_batch_info(%s::bigint)",
         (batch_id,),
-        lambda rows: BatchInfo(*rows[0]) if rows and rows[0][0] is not None else None,
+        one_or_none(BatchInfo),
     )
 
 
@@ -386,12 +378,10 @@ def event_retry(batch_id: int, ev_id: int, retry_after: int | datetime) -> Call[
 
     Source: PgQ 3.5.2 `pgq.event_retry`. For many events, `retry` costs far less.
     """
-    if isinstance(retry_after, datetime):
-        at = point(retry_after, "retry_after")
-        sql: LiteralString = "select pgq.event_retry(%s::bigint, %s::bigint, %s::timestamptz)"
-        return Call(sql, (batch_id, ev_id, at), _is_one)
-    sql = "select pgq.event_retry(%s::bigint, %s::bigint, %s::integer)"
-    return Call(sql, (batch_id, ev_id, whole(retry_after, "retry_after", 0)), _is_one)
+    sql: LiteralString = (
+        f"select pgq.event_retry(%s::bigint, %s::bigint, {int_or_time(retry_after)})"
+    )
+    return Call(sql, (batch_id, ev_id, point(retry_after, "retry_after")), truth)
 
 
 @method(EventLog)
@@ -431,7 +421,7 @@ def finish_batch(batch_id: int) -> Call[bool]:
 
     Source: PgQ 3.5.2 `pgq.finish_batch`.
     """
-    return Call("select pgq.finish_batch(%s::bigint)", (batch_id,), _is_one)
+    return Call("select pgq.finish_batch(%s::bigint)", (batch_id,), truth)
 
 
 @method(EventLog)
@@ -441,12 +431,3 @@ def version() -> Call[str]:
     Source: PgQ 3.5.2 `pgq.version`.
     """
     return Call("select pgq.version()", (), scalar)
-
-
-def open_batch(rows: Sequence[tuple[Any, ...]]) -> OpenBatch | None:
-    """The batch of the one row; all its columns are null when there is none."""
-    return OpenBatch(*rows[0]) if rows and rows[0][0] is not None else None
-
-
-def _is_one(rows: Sequence[tuple[Any, ...]]) -> bool:
-    return bool(scalar(rows))

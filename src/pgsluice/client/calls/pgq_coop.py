@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import LiteralString
 
-from pgsluice.client.calls.call import Call, scalar
+from pgsluice.client.calls.call import Call, scalar, truth
 from pgsluice.client.calls.clients import EventLog, method
 
 
@@ -22,7 +22,7 @@ def register_subconsumer(queue_name: str, consumer_name: str, subconsumer_name: 
     Source: pgq-coop 3.4 `pgq_coop.register_subconsumer`.
     """
     sql: LiteralString = "select pgq_coop.register_subconsumer(%s::text, %s::text, %s::text)"
-    return Call(sql, (queue_name, consumer_name, subconsumer_name), lambda rows: bool(scalar(rows)))
+    return Call(sql, (queue_name, consumer_name, subconsumer_name), truth)
 
 
 @method(EventLog)
@@ -121,4 +121,4 @@ def finish_batch(batch_id: int) -> Call[bool]:
     Source: pgq-coop 3.4 `pgq_coop.finish_batch`.
     """
     sql: LiteralString = "select pgq_coop.finish_batch(%s::bigint)"
-    return Call(sql, (batch_id,), lambda rows: bool(scalar(rows)))
+    return Call(sql, (batch_id,), truth)

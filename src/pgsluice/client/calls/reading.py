@@ -7,12 +7,15 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from pgsluice.client.calls.arguments import (
+    claim_parameters,
+    int_or_time,
     many_ids,
     one_id,
     point,
+    poll_parameters,
     whole,
 )
-from pgsluice.client.calls.call import Call, claim, column, record, scalar
+from pgsluice.client.calls.call import Call, claim, column, one_or_none, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import Message
@@ -41,16 +44,10 @@ def read(
     Source: PGMQ 1.13.0 `pgmq.read`; differences in sql/pgmq/README.md.
     """
     parameters = (
-        queue_name,
-        whole(vt, "vt", 0),
-        whole(qty, "qty", 1),
+        *claim_parameters(queue_name, vt, qty),
         json_parameter(conditional, "conditional"),
     )
-    return claim(
-        "pgmq.read(%s::text, %s::integer, %s::integer, %s::jsonb)",
-        parameters,
-        queue_name,
-    )
+    return claim("pgmq.read(%s::text, %s::integer, %s::integer, %s::jsonb)", parameters, queue_name)
 
 
 @method(WorkQueue)
@@ -85,11 +82,7 @@ def read_with_poll(
     Source: PGMQ 1.13.0 `pgmq.read_with_poll`; differences in sql/pgmq/README.md.
     """
     parameters = (
-        queue_name,
-        whole(vt, "vt", 0),
-        whole(qty, "qty", 1),
-        whole(max_poll_seconds, "max_poll_seconds", 1),
-        whole(poll_interval_ms, "poll_interval_ms", 1),
+        *poll_parameters(queue_name, vt, qty, max_poll_seconds, poll_interval_ms),
         json_parameter(conditional, "conditional"),
     )
     return claim(
@@ -192,15 +185,11 @@ def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | N
 
     Source: PGMQ 1.13.0 `pgmq.set_vt`.
     """
-    sql: LiteralString
-    if isinstance(vt, datetime):
-        sql = "select * from pgmq.set_vt(%s::text, %s::bigint, %s::timestamptz)"
-    else:
-        sql = "select * from pgmq.set_vt(%s::text, %s::bigint, %s::integer)"
+    sql: LiteralString = f"select * from pgmq.set_vt(%s::text, %s::bigint, {int_or_time(vt)})"  # noqa: S608
     return Call(
         sql,
         (queue_name, one_id(msg_id), point(vt, "vt")),
-        lambda rows: Message(*rows[0]) if rows else None,
+        one_or_none(Message),
         queue_name,
     )
 
@@ -219,10 +208,6 @@ def set_vt_batch(
 
     Source: PGMQ 1.13.0 `pgmq.set_vt`.
     """
-    sql: LiteralString
-    if isinstance(vt, datetime):
-        sql = "select * from pgmq.set_vt(%s::text, %s::bigint[], %s::timestamptz)"
-    else:
-        sql = "select * from pgmq.set_vt(%s::text, %s::bigint[], %s::integer)"
+    sql: LiteralString = f"select * from pgmq.set_vt(%s::text, %s::bigint[], {int_or_time(vt)})"  # noqa: S608
     parameters = (queue_name, many_ids(msg_ids), point(vt, "vt"))
     return Call(sql, parameters, record(Message), queue_name)

@@ -12,6 +12,7 @@ from typing import Any, LiteralString
 
 from pgsluice.client.calls.arguments import seconds, whole
 from pgsluice.client.calls.call import Call, column, nothing, record, scalar, storable
+from pgsluice.client.calls.claims import claims_of, settle
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import ClaimOutcome, Message
@@ -124,7 +125,7 @@ def begin_attempts(
         "select * from sluice.begin_attempts("
         "%s::text, %s::bigint[], %s::integer[], %s::text, %s::integer)"
     )
-    parameters = (queue_name, *_claims(messages), worker, max_attempts)
+    parameters = (queue_name, *claims_of(messages), worker, max_attempts)
     return Call(sql, parameters, record(BegunAttempt), queue_name)
 
 
@@ -145,7 +146,7 @@ def unanswered_starts(queue_name: str, messages: Sequence[Message]) -> Call[list
     Source: `sluice.unanswered_starts`.
     """
     sql: LiteralString = "select * from sluice.unanswered_starts(%s::text, %s::bigint[])"
-    return Call(sql, (queue_name, [message.msg_id for message in messages]), column, queue_name)
+    return Call(sql, (queue_name, claims_of(messages)[0]), column, queue_name)
 
 
 @method(WorkQueue)
@@ -221,8 +222,7 @@ def hand_back(
         "select * from sluice.hand_back("
         "%s::text, %s::bigint[], %s::integer[], %s::double precision)"
     )
-    parameters = (queue_name, *_claims(messages), delay_s)
-    return Call(sql, parameters, record(ClaimOutcome), queue_name)
+    return settle(sql, queue_name, messages, delay_s)
 
 
 @method(WorkQueue)
@@ -241,16 +241,12 @@ def lock_messages(queue_name: str, messages: Sequence[Message]) -> Call[list[Cla
     Source: `sluice.lock_messages`.
     """
     sql: LiteralString = "select * from sluice.lock_messages(%s::text, %s::bigint[], %s::integer[])"
-    return Call(sql, (queue_name, *_claims(messages)), record(ClaimOutcome), queue_name)
+    return settle(sql, queue_name, messages)
 
 
 def try_lock_messages(queue_name: str, messages: Sequence[Message]) -> Call[list[int]]:
     sql: LiteralString = "select * from sluice.try_lock_messages(%s::text, %s::bigint[])"
-    return Call(sql, (queue_name, _claims(messages)[0]), column, queue_name)
-
-
-def _claims(messages: Sequence[Message]) -> tuple[list[int], list[int]]:
-    return [message.msg_id for message in messages], [message.read_ct for message in messages]
+    return Call(sql, (queue_name, claims_of(messages)[0]), column, queue_name)
 
 
 def _failure(failure: FailedMessage) -> dict[str, Any]:

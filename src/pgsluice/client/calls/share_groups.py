@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, LiteralString, Unpack
 
-from pgsluice.client.calls.arguments import is_bigint, point, seconds, whole
-from pgsluice.client.calls.call import Call, column, nothing, record, scalar
+from pgsluice.client.calls.arguments import is_bigint, known_id, point, seconds, whole
+from pgsluice.client.calls.call import Call, column, nothing, one, record, scalar
 from pgsluice.client.calls.clients import EventLog, ShareGroup, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.group_records import (
@@ -127,7 +127,7 @@ def group_info(queue_name: str, group_name: str) -> Call[GroupInfo]:
     return Call(
         "select * from sluice.group_info(%s::text, %s::text)",
         (queue_name, group_name),
-        lambda rows: GroupInfo(*rows[0]),
+        one(GroupInfo),
     )
 
 
@@ -430,7 +430,10 @@ def _claimed_event(
 def _named(claim: Claimed, ev_ids: Sequence[int] | None) -> tuple[int | None, list[int] | None]:
     """The claim, None when it names none, and which of its events, None for all."""
     if not isinstance(claim, ClaimedEvent | Sequence):
-        return _claim_id(claim), None if ev_ids is None else [_ev_id(ev_id) for ev_id in ev_ids]
+        claim_id = known_id(claim, "claim_id", "the claim_id of events that claim returned")
+        wanted = "the ev_ids of events that claim returned"
+        of_events = [known_id(ev_id, "an ev_id", wanted) for ev_id in ev_ids or ()]
+        return claim_id, None if ev_ids is None else of_events
     if ev_ids is not None:
         raise ArgumentError("give ev_ids with a claim_id; events name themselves")
     events = [claim] if isinstance(claim, ClaimedEvent) else claim
@@ -442,20 +445,6 @@ def _named(claim: Claimed, ev_ids: Sequence[int] | None) -> tuple[int | None, li
             f"the events are of {len(claims)} claims, {claims[0]} and others; acknowledge each claim by itself"
         )
     return (claims[0] if claims else None), [event.ev_id for event in events]
-
-
-def _claim_id(value: int) -> int:
-    if not is_bigint(value):
-        raise ArgumentError(
-            f"claim_id is {value!r}; use the claim_id of events that claim returned"
-        )
-    return value
-
-
-def _ev_id(value: int) -> int:
-    if not is_bigint(value):
-        raise ArgumentError(f"an ev_id is {value!r}; use the ev_ids of events that claim returned")
-    return value
 
 
 def _start(start: str | int | datetime) -> str | dict[str, Any]:

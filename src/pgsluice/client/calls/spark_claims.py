@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from pgsluice.client.calls.call import Call, column, record, scalar
+from pgsluice.client.calls.call import Call, column, one_or_none, record, row, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.records import QueueStream
 
@@ -24,7 +24,7 @@ def queue_stream_start(stream_name: str, queue_name: str) -> Call[tuple[int, int
     return Call(
         "select s.stream_id, s.seq from sluice.queue_stream_start(%s::text, %s::text) as s",
         (stream_name, queue_name),
-        lambda rows: (rows[0][0], rows[0][1]),
+        row,
         queue_name,
     )
 
@@ -35,7 +35,7 @@ def queue_stream_claim(stream_id: int, from_seq: int, qty: int) -> Call[Claimed 
         "select c.seq, c.messages, c.first_enqueued_at from "
         "sluice.queue_stream_claim(%s::bigint, %s::bigint, %s::integer) as c",
         (stream_id, from_seq, qty),
-        lambda rows: Claimed(*rows[0]) if rows else None,
+        one_or_none(Claimed),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from pgsluice.client.calls.call import Call, column, record, scalar
+from pgsluice.client.calls.call import Call, column, one, record, scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def verify_exported(
     return Call(
         sql,
         (queue_name, export_name, list(msg_ids), list(enqueued_us), list(hashes)),
-        lambda rows: Verdict(*rows[0]),
+        one(Verdict),
         queue_name,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg import sql
 
-from pgsluice.client.calls.call import Call, scalar
+from pgsluice.client.calls.call import Call, row, scalar
 
 # Answered by any connection that is alive.
 PING = "select 1"
@@ -83,7 +83,7 @@ def queue_table(queue_name: str) -> Call[tuple[str, datetime]]:
     return Call(
         "select pgmq.format_table_name(%s::text, 'q'), now()",
         (queue_name,),
-        lambda rows: (rows[0][0], rows[0][1]),
+        row,
     )
 
 

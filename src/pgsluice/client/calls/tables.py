@@ -22,8 +22,11 @@ from pgsluice.client.calls.call import (
     Steps,
     column,
     nothing,
+    one,
+    one_or_none,
     record,
     require_storable,
+    row,
     scalar,
 )
 from pgsluice.client.calls.clients import TableQueue, method
@@ -311,7 +314,7 @@ def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | N
     return Call(
         _on(text, _table(queue_name)),
         (point(vt, "vt"), one_id(msg_id)),
-        lambda rows: Message(*rows[0]) if rows else None,
+        one_or_none(Message),
         queue_name,
     )
 
@@ -331,7 +334,7 @@ def set_vt_batch(
 
 
 def _metrics(queue_name: str, table: str) -> Call[QueueMetrics]:
-    return Call(_on(METRICS, table), (queue_name,), lambda rows: QueueMetrics(*rows[0]), queue_name)
+    return Call(_on(METRICS, table), (queue_name,), one(QueueMetrics), queue_name)
 
 
 def _has_functions() -> Steps[bool]:
@@ -344,7 +347,7 @@ def _has_functions() -> Steps[bool]:
         "select pg_catalog.to_regclass('pgmq.meta') is not null, "
         "pg_catalog.to_regprocedure('pgmq.create(text)') is not null",
         (),
-        lambda rows: rows[0],
+        row,
     )
     if not tables:
         raise NotInstalledError(

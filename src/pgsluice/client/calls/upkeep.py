@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pgsluice.client.calls.call import Call, column, record, scalar
+from pgsluice.client.calls.call import Call, column, one, record, scalar
 from pgsluice.client.calls.clients import EventLog, method
 
 
@@ -78,7 +78,7 @@ def server() -> Call[Server]:
         "select pg_backend_pid(), pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean, "
         "current_user::text, current_database()::text",
         (),
-        lambda rows: Server(*rows[0]),
+        one(Server),
     )
 
 
@@ -99,7 +99,7 @@ def connections_left() -> Call[Connections]:
         "and coalesce(s.backend_type, 'client backend') = 'client backend') as a "
         "where r.rolname = session_user and d.datname = current_database()",
         (),
-        lambda rows: Connections(*rows[0]),
+        one(Connections),
     )
 
 
@@ -112,7 +112,7 @@ def forbidden(function_names: Sequence[str]) -> Call[list[str]]:
         "and not (has_schema_privilege(n.oid, 'usage') and has_function_privilege(p.oid, 'execute')) "
         "order by 1",
         (list(function_names),),
-        lambda rows: [row[0] for row in rows],
+        column,
     )
 
 
