@@ -40,6 +40,7 @@ CHANGES = 20_000
 BUCKET_ROWS = 62_500
 BUCKETS_CHANGED = 8
 FILLER = "x" * 84  # as pgbench's accounts have
+DELETED_KEPT_H = 168.0
 _MADE_AT_ONCE = 1_000_000
 
 
@@ -106,19 +107,20 @@ def measure(_place: Place, question: Question) -> float:
 
 def by_driver(table: CurrentTable, events: Sequence[Event], version: int) -> float:
     """As the pipeline does it; how long it took, seconds."""
+    from pgsluice.pipelines.current_state.apply import apply
     from pgsluice.pipelines.current_state.collapse import collapse
-    from pgsluice.pipelines.current_state.merge import merge
     from pgsluice.pipelines.current_state.reading import changes_of
 
     begin = time.perf_counter()
     collapsed = collapse(changes_of(events, NAME.__eq__), table.kinds)
-    merge(table, collapsed, app_id="bench", version=version)
+    apply(table, collapsed, app_id="bench", version=version, deleted_kept_h=DELETED_KEPT_H)
     return time.perf_counter() - begin
 
 
 def by_executors(table: CurrentTable, events: Sequence[Event], version: int) -> float:
     """As the pipeline does it; how long it took, seconds."""
-    from pgsluice.pipelines.current_state.buckets import apply_cells, summary_of, to_cells
+    from pgsluice.pipelines.current_state.apply import apply
+    from pgsluice.pipelines.current_state.buckets import collapsed_by_buckets
     from pgsluice.spark.session import spark_session
 
     spark = spark_session("pgsluice bench", conf={"spark.ui.enabled": "false"})
@@ -128,14 +130,14 @@ def by_executors(table: CurrentTable, events: Sequence[Event], version: int) -> 
     rows = spark.createDataFrame(list(events), schema).repartition(2).persist()
     rows.count()
     begin = time.perf_counter()
-    cells = to_cells(rows.rdd, NAME, table.kinds, table.bucket_count).persist()
-    summary = summary_of(cells)
-    apply_cells(table, cells, summary, app_id="bench", version=version, deleted_kept_h=168.0)
-    took_s = time.perf_counter() - begin
-    cells.unpersist()
+    with collapsed_by_buckets(
+        rows.rdd, NAME, table.kinds, bucket_count=table.bucket_count
+    ) as changes:
+        apply(table, changes, app_id="bench", version=version, deleted_kept_h=DELETED_KEPT_H)
+        took_s = time.perf_counter() - begin
     rows.unpersist()
-    if len(summary.buckets) != BUCKETS_CHANGED:
-        raise RuntimeError(f"{len(summary.buckets)} buckets are changed, not {BUCKETS_CHANGED}")
+    if len(changes.buckets) != BUCKETS_CHANGED:
+        raise RuntimeError(f"{len(changes.buckets)} buckets are changed, not {BUCKETS_CHANGED}")
     return took_s
 
 

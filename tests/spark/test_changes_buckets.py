@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.delta.opening import open_dataset
-from pgsluice.pipelines.current_state.buckets import apply_cells, bucket_of, summary_of, to_cells
+from pgsluice.pipelines.current_state.apply import apply as apply_changes
+from pgsluice.pipelines.current_state.buckets import bucket_of, collapsed_by_buckets
 from pgsluice.pipelines.current_state.envelope import Change
 from pgsluice.pipelines.current_state.table import CurrentTable
 from spark.changing import KINDS, NAME, Source, cut, event_of, live, played, steps
@@ -55,6 +56,12 @@ class Partitions:
     def flatMap(self, act: Callable[[Any], Iterable[Any]]) -> Partitions:
         return self.mapPartitions(lambda part: chain.from_iterable(map(act, part)))
 
+    def persist(self) -> Partitions:
+        return self
+
+    def unpersist(self) -> None:
+        pass
+
     def collect(self) -> list[Any]:
         return list(chain.from_iterable(self.parts))
 
@@ -70,10 +77,8 @@ def apply(
 ) -> bool:
     events = [event_of(change) for change in batch]
     parts = Partitions(*(events[number::tasks] for number in range(tasks)))
-    cells = to_cells(parts, NAME, KINDS, table.bucket_count)  # type: ignore[arg-type]
-    return apply_cells(
-        table, cells, summary_of(cells), app_id=app_id, version=version, deleted_kept_h=kept_h
-    )
+    with collapsed_by_buckets(parts, NAME, KINDS, bucket_count=table.bucket_count) as changes:  # type: ignore[arg-type]
+        return apply_changes(table, changes, app_id=app_id, version=version, deleted_kept_h=kept_h)
 
 
 def made(folder: Path, bucket_count: int = 4) -> CurrentTable:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from pgsluice.errors import SluiceError
 from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.pipelines.current_state.apply import apply
 from pgsluice.pipelines.current_state.buckets import combine
 from pgsluice.pipelines.current_state.collapse import NEVER, Collapsed, collapse, later
 from pgsluice.pipelines.current_state.envelope import Change, Row
-from pgsluice.pipelines.current_state.merge import merge
 from pgsluice.pipelines.current_state.table import CurrentTable, rows_of
 from spark.changing import KINDS, NAME, Source, cut, live, played, steps
 
@@ -104,7 +104,8 @@ def test_merges_into_a_delta_table_end_with_the_table(
         for again in (False, True):
             if batch:
                 table = table.again()
-                applied = merge(table, collapse(batch, KINDS), app_id="a", version=version)
+                collapsed = collapse(batch, KINDS)
+                applied = apply(table, collapsed, app_id="a", version=version, deleted_kept_h=1e6)
                 assert not (again and applied and table.has_applied("a", version))
 
     assert live(open_dataset(table.folder).to_table()) == source.contents()

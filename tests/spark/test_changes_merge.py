@@ -9,9 +9,10 @@ import pytest
 
 from pgsluice.errors import SluiceError
 from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.pipelines.current_state.apply import apply as apply_changes
 from pgsluice.pipelines.current_state.collapse import collapse
 from pgsluice.pipelines.current_state.envelope import Change, Row
-from pgsluice.pipelines.current_state.merge import forget_deleted, merge
+from pgsluice.pipelines.current_state.merge import forget_deleted
 from pgsluice.pipelines.current_state.table import CurrentTable, names_in, table_folder
 from spark.changing import KINDS, NAME, live
 
@@ -22,7 +23,8 @@ def change(op: str, seq: int, row: Row | None = None, *, key: str = "id") -> Cha
 
 
 def apply(table: CurrentTable, *changes: Change, version: int) -> bool:
-    return merge(table, collapse(changes, table.kinds), app_id="a", version=version)
+    collapsed = collapse(changes, table.kinds)
+    return apply_changes(table, collapsed, app_id="a", version=version, deleted_kept_h=1e6)
 
 
 def contents(table: CurrentTable) -> list[tuple]:
@@ -109,7 +111,7 @@ def test_odd_names_are_names_like_others(tmp_path: Path):
         for seq, text in ((1, "a"), (2, "b"))
     ]
     for version, one in enumerate(changes):
-        merge(table.again(), collapse([one], kinds), app_id="a", version=version)
+        apply(table.again(), one, version=version)
 
     found = CurrentTable.open(tmp_path, name)
 

@@ -22,6 +22,7 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 from pgsluice.cli.lake import lake as command
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake import reservation
+from pgsluice.lake.delta import commits
 from pgsluice.lake.delta import jobs as delta_jobs
 from pgsluice.lake.delta.commits import rewriting
 from pgsluice.lake.delta.files import files_of
@@ -89,14 +90,14 @@ def test_a_commit_that_comes_while_a_table_is_compacted_stays(
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Do something at the worst moment: when the compaction has looked for the last time, before its commit."""
-    claim = delta_jobs.claim
+    claim = commits.claim
 
     def then(*arguments: Any) -> None:
-        monkeypatch.setattr(delta_jobs, "claim", claim)
+        monkeypatch.setattr(commits, "claim", claim)
         claim(*arguments)
         act()
 
-    monkeypatch.setattr(delta_jobs, "claim", then)
+    monkeypatch.setattr(commits, "claim", then)
 
 
 def rewrite_by_name(lake: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from deltalake import DeltaTable
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.lake.delta import merge as merging
 from pgsluice.lake.delta.opening import open_dataset
-from pgsluice.spark import upsert as upserting
 from pgsluice.spark.upsert import has_merge, merge_statement, upsert
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ def test_rows_take_the_place_of_those_with_their_key(
         apply(2, (None, 1, 1))
 
     # Somebody removes a row between our look at the table and our commit.
-    commit = upserting.commit_durably
+    commit = merging.commit_durably
 
     def delete_and_commit(table: DeltaTable, folder: Path) -> object:
-        monkeypatch.setattr(upserting, "commit_durably", commit)
+        monkeypatch.setattr(merging, "commit_durably", commit)
         DeltaTable(str(lake)).delete("item = 'pear'")
         return commit(table, folder)
 
-    monkeypatch.setattr(upserting, "commit_durably", delete_and_commit)
+    monkeypatch.setattr(merging, "commit_durably", delete_and_commit)
     assert apply(2, ("fig", 6, 6))
     assert rows(lake) == [("apple", 2, 3), ("fig", 6, 6)]
 

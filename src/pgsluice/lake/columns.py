@@ -94,8 +94,3 @@ def _refuse_endless(column: pa.Array) -> None:
     first, last = ends["min"].as_py(), ends["max"].as_py()
     if first is not None and not _FIRST_MOMENT <= first <= last < _AFTER_LAST_MOMENT:
         raise pa.ArrowInvalid("it holds a moment outside of the years 1 to 9999, as infinity is")
-
-
-def delta_name(name: str) -> str:
-    """Quote a column's name for the SQL of delta-rs."""
-    return '"' + name.replace('"', '""') + '"'

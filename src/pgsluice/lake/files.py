@@ -114,6 +114,25 @@ def write_files(
         raise
 
 
+def write_partition(folder: Path, rows: pa.Table, partition: Partition, *, part: int) -> LakeFile:
+    """Write the rows of one partition to a new file and force it to disk; a call that fails leaves no file.
+
+    Args:
+        folder: The table's.
+        rows: In the file's columns; all of them have to fit into memory, and become one row group.
+        partition: The value of each partition column as text.
+        part: A number for the name.
+    """
+    file = _OpenFile(folder, rows.schema, partition, part)
+    try:
+        for batch in rows.to_batches():
+            file.add(batch)
+        return file.close()
+    except BaseException:
+        file.discard()
+        raise
+
+
 class _Task:
     """The files that one task writes, one open for each partition."""
 

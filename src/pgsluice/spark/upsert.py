@@ -21,8 +21,8 @@ from deltalake.transaction import CommitProperties, Transaction
 
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.address import IcebergAddress, parse
-from pgsluice.lake.columns import delta_name
-from pgsluice.lake.delta.commits import commit_durably, is_committed
+from pgsluice.lake.delta.commits import COMMITS_MAX, commit_once, is_committed
+from pgsluice.lake.delta.merge import Changes, apply
 from pgsluice.lake.delta.opening import Use, open_delta
 from pgsluice.spark.lake_tables import delta_table
 
@@ -35,7 +35,6 @@ _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 # Delta's own names for what the writer's options txnAppId and txnVersion say.
 _TXN_SETTINGS = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
 _SOURCE_VIEW = "pgsluice_upsert"
-_TRIES = 5
 
 
 def upsert(
@@ -144,29 +143,21 @@ def _merge_with_jar(
 def _merge_on_driver(
     folder: Path, rows: Any, key: Sequence[str], seq: str, app_id: str, version: int
 ) -> bool:
-    same = " and ".join(f"t.{delta_name(column)} = s.{delta_name(column)}" for column in key)
-    for _ in range(_TRIES):
-        table = open_delta(folder, Use.MERGE)
-        if is_committed(table, app_id, version):
-            return False
-        merger = table.merge(
-            rows,
-            same,
-            source_alias="s",
-            target_alias="t",
-            commit_properties=CommitProperties(app_transactions=[Transaction(app_id, version)]),
+    changes = Changes(rows, key, seq)
+    properties = CommitProperties(app_transactions=[Transaction(app_id, version)])
+    try:
+        committed = commit_once(
+            open_delta(folder, Use.MERGE),
+            lambda table: apply(changes, table, properties),
+            reopen=lambda: open_delta(folder, Use.MERGE),
+            app_id=app_id,
+            version=version,
         )
-        merger = merger.when_matched_update_all(f"s.{delta_name(seq)} > t.{delta_name(seq)}")
-        try:
-            with commit_durably(table, folder):
-                merger.when_not_matched_insert_all().execute()
-        except CommitFailedError as error:
-            failure = error
-        else:
-            return True
-    raise SluiceError(
-        f"the lake table in {folder} refused {_TRIES} commits, as others came before: {failure}; run it again"
-    ) from failure
+    except CommitFailedError as error:
+        raise SluiceError(
+            f"the lake table in {folder} refused {COMMITS_MAX} commits, as others came before: {error}; run it again"
+        ) from error
+    return committed is not None
 
 
 @contextmanager

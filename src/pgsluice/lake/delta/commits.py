@@ -7,16 +7,22 @@ ours that names files to take out is one of the app `pgsluice:rewrite` too, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from deltalake import DeltaTable
-from deltalake.transaction import Transaction
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 
-from pgsluice.lake.delta.files import paths_of
+from pgsluice.lake.delta.files import TableFile, paths_of
+from pgsluice.lake.delta.opening import folder_of
 from pgsluice.lake.disk import sync_file, sync_folder
+from pgsluice.lake.files import LakeFile
+from pgsluice.lake.reservation import claim
 
+COMMITS_MAX = 5  # a compaction may come between
 _APP_ID = "pgsluice:rewrite"
 
 
@@ -35,6 +41,87 @@ def rewriting(table: DeltaTable) -> Transaction:
     """
     last = table.transaction_version(_APP_ID)
     return Transaction(_APP_ID, 0 if last is None else last + 1)
+
+
+def commit_once(
+    table: DeltaTable,
+    commit: Callable[[DeltaTable], None],
+    *,
+    reopen: Callable[[], DeltaTable],
+    app_id: str,
+    version: int,
+) -> DeltaTable | None:
+    """Commit a version of an app once; after a conflict, commit again on top of the other commit.
+
+    Args:
+        table: The table to commit on first.
+        commit: Makes the commit on the table that it is given, and raises CommitFailedError on a conflict.
+        reopen: Opens the newest version of the table.
+        app_id: The app that commits.
+        version: Rises with each commit of this app; its first may be 0.
+
+    Returns:
+        The table after the commit; None if this or a later version was committed already.
+
+    Raises:
+        CommitFailedError: `COMMITS_MAX` commits conflicted with others.
+    """
+    conflicts = 0
+    while not is_committed(table, app_id, version):
+        try:
+            commit(table)
+        except CommitFailedError:
+            conflicts += 1
+            if conflicts == COMMITS_MAX:
+                raise
+            table = reopen()
+        else:
+            return table
+    return None
+
+
+def commit_files(
+    table: DeltaTable,
+    added: Sequence[LakeFile],
+    removed: Iterable[TableFile] = (),
+    *,
+    properties: CommitProperties | None,
+    rows_change: bool = True,
+) -> None:
+    """Make one commit that adds files which are on disk and removes others, and force it to disk.
+
+    Args:
+        table: The table to commit on; it is at the new version afterwards.
+        added: Files from `write_files`; may be none.
+        removed: Files of the table; a commit that removes some carries `rewriting`.
+        properties: The commit's apps.
+        rows_change: False if the new files hold the rows of the old ones.
+
+    Raises:
+        CommitFailedError: Another commit came first.
+        SluiceError: One of the new files is gone.
+    """
+    folder = folder_of(table)
+    claim(folder, added)
+    now_ms = int(time.time() * 1000)
+    actions: list[AddAction | RemoveAction] = [
+        RemoveAction(file.path, rows_change, now_ms, file.size_bytes, dict(file.partition))
+        for file in removed
+    ]
+    actions += [
+        AddAction(file.path, file.size_bytes, dict(file.partition), now_ms, rows_change, file.stats)
+        for file in added
+    ]
+    before = table.version()
+    table.create_write_transaction(
+        actions,
+        "append",
+        table.schema(),
+        partition_by=list(table.metadata().partition_columns) or None,
+        commit_properties=properties,
+    )
+    table.update_incremental()
+    sync_delta_log(folder, before + 1, table.version())
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction, CommitProperties, RemoveAction
+from deltalake.transaction import CommitProperties
 
 from pgsluice.errors import SluiceError
 from pgsluice.lake.columns import plain
 from pgsluice.lake.compaction import bins, rows_of
-from pgsluice.lake.delta.commits import rewriting, sync_delta_log
+from pgsluice.lake.delta.commits import commit_files, rewriting
 from pgsluice.lake.delta.files import TableFile, files_of, paths_of, row_count
 from pgsluice.lake.delta.opening import Use, open_delta
 from pgsluice.lake.files import LakeFile, write_files
@@ -27,7 +26,7 @@ from pgsluice.lake.job_results import (
     TableState,
     Vacuum,
 )
-from pgsluice.lake.reservation import claim, old_files, take_away
+from pgsluice.lake.reservation import old_files, take_away
 
 _HOUR_S = 3600
 
@@ -96,27 +95,11 @@ def _replaced(folder: Path, old: list[TableFile], new: list[LakeFile]) -> DeltaT
     table = open_delta(folder, Use.COMPACT)
     if {file.path for file in old} - paths_of(table):
         raise changed
-    now_ms = int(time.time() * 1000)
-    actions: list[AddAction | RemoveAction] = [
-        RemoveAction(f.path, False, now_ms, f.size_bytes, dict(f.partition)) for f in old
-    ]
-    actions += [
-        AddAction(f.path, f.size_bytes, dict(f.partition), now_ms, False, f.stats) for f in new
-    ]
-    claim(folder, new)
-    before = table.version()
+    properties = CommitProperties(app_transactions=[rewriting(table)])
     try:
-        table.create_write_transaction(
-            actions,
-            "append",
-            table.schema(),
-            partition_by=list(table.metadata().partition_columns) or None,
-            commit_properties=CommitProperties(app_transactions=[rewriting(table)]),
-        )
+        commit_files(table, new, old, properties=properties, rows_change=False)
     except CommitFailedError as error:
         raise changed from error
-    table.update_incremental()
-    sync_delta_log(folder, before + 1, table.version())
     return table
 
 

@@ -14,7 +14,6 @@ The table is a folder that the driver and all executors share.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,14 +22,13 @@ from typing import ClassVar
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction, CommitProperties, Transaction
+from deltalake.transaction import CommitProperties, Transaction
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.lake.delta.commits import is_committed, sync_delta_log
+from pgsluice.lake.delta.commits import commit_files, is_committed
 from pgsluice.lake.delta.files import row_count
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta
 from pgsluice.lake.files import LakeFile, check_partition_columns
-from pgsluice.lake.reservation import claim
 from pgsluice.lake.table import LakeTable
 
 
@@ -105,20 +103,8 @@ class DeltaLakeTable(LakeTable):
             if is_committed(table, app_id, version):
                 return False
             properties = CommitProperties(app_transactions=[Transaction(app_id, version)])
-        claim(Path(self.path), files)
-        now_ms = int(time.time() * 1000)
-        actions = [
-            AddAction(f.path, f.size_bytes, dict(f.partition), now_ms, True, f.stats) for f in files
-        ]
-        before = table.version()
         try:
-            table.create_write_transaction(
-                actions,
-                "append",
-                table.schema(),
-                partition_by=list(self.partition_by) or None,
-                commit_properties=properties,
-            )
+            commit_files(table, files, properties=properties)
         except CommitFailedError as error:
             again = open_delta(self.path, Use.APPEND)
             if app_id is not None and version is not None and is_committed(again, app_id, version):
@@ -126,8 +112,6 @@ class DeltaLakeTable(LakeTable):
             raise SluiceError(
                 f"the lake table in {self.path} refused a commit: {error}; run the write again"
             ) from error
-        table.update_incremental()
-        sync_delta_log(Path(self.path), before + 1, table.version())
         return True
 
     def last_version(self, app_id: str) -> int | None:

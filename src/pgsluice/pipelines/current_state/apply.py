@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +13,12 @@ import pyarrow as pa
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
-from pgsluice.pipelines.current_state.buckets import apply_cells, summary_of, to_cells
-from pgsluice.pipelines.current_state.collapse import collapse
+from pgsluice.pipelines.current_state.buckets import (
+    CollapsedByBuckets,
+    collapsed_by_buckets,
+    rewrite,
+)
+from pgsluice.pipelines.current_state.collapse import Collapsed, collapse
 from pgsluice.pipelines.current_state.columns import lake_type
 from pgsluice.pipelines.current_state.envelope import Change
 from pgsluice.pipelines.current_state.merge import forget_deleted, merge
@@ -23,8 +29,48 @@ from pgsluice.spark.access import Access, driver_connection, run
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-DELETED_KEPT_H = 168.0
 _COMMITS_BETWEEN_FORGETTING = 100  # it reads the whole table
+
+Changes = Collapsed | CollapsedByBuckets
+# Reads the changes of a table; the argument is the types of its columns in the lake.
+Reading = Callable[[Mapping[str, pa.DataType]], AbstractContextManager[Changes]]
+
+
+def apply(
+    table: CurrentTable, changes: Changes, *, app_id: str, version: int, deleted_kept_h: float
+) -> bool:
+    """Apply changes to a current state in one commit, once for each version of an app.
+
+    The driver merges them; in a table with buckets, Spark's executors rewrite the buckets that have changes.
+
+    Args:
+        table: Has all columns of the changes.
+        changes: Collapsed by buckets if the table has buckets.
+        app_id: The app that applies them.
+        version: Rises with each application; the first may be 0.
+        deleted_kept_h: For how many hours the traces of deleted rows stay, at least.
+
+    Returns:
+        False if this or a later version was applied already; nothing is done then.
+
+    Raises:
+        SluiceError: A value does not fit its column, or every attempt conflicted with another commit.
+    """
+
+    def commit(newest: CurrentTable) -> None:
+        if isinstance(changes, Collapsed):
+            merge(newest, changes, app_id=app_id, version=version)
+        else:
+            rewrite(newest, changes, app_id=app_id, version=version, deleted_kept_h=deleted_kept_h)
+
+    committed = table.commit_once(commit, app_id=app_id, version=version)
+    if committed is None:
+        return False
+    # A rewritten bucket is without old traces already, and a table without a key has none.
+    keeps_traces = isinstance(changes, Collapsed) and bool(table.key)
+    if keeps_traces and committed.delta.version() % _COMMITS_BETWEEN_FORGETTING == 0:
+        forget_deleted(committed, kept_h=deleted_kept_h)
+    return True
 
 
 @dataclass(frozen=True)
@@ -42,10 +88,10 @@ class CurrentStates:
 
     lake: Path
     access: Access
-    tables: frozenset[str] | None = None
-    buckets: Mapping[str, int] = field(default_factory=dict)
-    text_columns: frozenset[str] = frozenset()
-    deleted_kept_h: float = DELETED_KEPT_H
+    tables: frozenset[str] | None
+    buckets: Mapping[str, int]
+    text_columns: frozenset[str]
+    deleted_kept_h: float
 
     def apply(self, events: DataFrame, *, app_id: str, version: int) -> None:
         """Apply the changes among these events, to each table once for each version.
@@ -56,59 +102,36 @@ class CurrentStates:
         events = events.selectExpr(*EXPRESSIONS).where("ev_extra1 is not null")
         for name, bucket_count in self.buckets.items():
             if self._wants(name):
-                self._apply_by_executors(name, bucket_count, events, app_id, version)
+                mine = events.where(events["ev_extra1"] == name).rdd
+                reading = partial(collapsed_by_buckets, mine, name, bucket_count=bucket_count)
+                self._apply(name, reading, bucket_count, app_id, version)
         rest = events
         if self.buckets:
             rest = events.where(~events["ev_extra1"].isin(list(self.buckets)))
         columns = [column.to_pylist() for column in rest.toArrow().columns]
         changed = by_table(changes_of(zip(*columns, strict=True), self._wants))
         for name, changes in sorted(changed.items()):
-            self._apply_by_driver(name, changes, app_id, version)
+            self._apply(name, partial(_collapsed, changes), 0, app_id, version)
 
     def _wants(self, name: str) -> bool:
         return self.tables is None or name in self.tables
 
-    def _apply_by_driver(
-        self, name: str, changes: Sequence[Change], app_id: str, version: int
+    def _apply(
+        self, name: str, reading: Reading, bucket_count: int, app_id: str, version: int
     ) -> None:
         table = CurrentTable.open(self.lake, name)
         if table is not None and table.has_applied(app_id, version):
             return
-        known = table.kinds if table else self._kinds(name)
-        collapsed = collapse(changes, known)
-        table = self._prepared(name, table, collapsed.key, collapsed.columns, bucket_count=0)
-        if table is None:
-            return
-        merge(table, collapsed, app_id=app_id, version=version)
-        table = table.again()
-        if table.key and table.delta.version() % _COMMITS_BETWEEN_FORGETTING == 0:
-            forget_deleted(table, kept_h=self.deleted_kept_h)
-
-    def _apply_by_executors(
-        self, name: str, bucket_count: int, events: DataFrame, app_id: str, version: int
-    ) -> None:
-        table = CurrentTable.open(self.lake, name)
-        if table is not None and table.has_applied(app_id, version):
-            return
-        mine = events.where(events["ev_extra1"] == name).rdd
-        known = table.kinds if table else self._kinds(name)
-        cells = to_cells(mine, name, known, bucket_count).persist()
-        try:
-            summary = summary_of(cells)
-            table = self._prepared(
-                name, table, summary.key, summary.columns, bucket_count=bucket_count
-            )
+        with reading(table.kinds if table else self._kinds(name)) as changes:
+            table = self._prepared(name, table, changes.key, changes.columns, bucket_count)
             if table is not None:
-                apply_cells(
+                apply(
                     table,
-                    cells,
-                    summary,
+                    changes,
                     app_id=app_id,
                     version=version,
                     deleted_kept_h=self.deleted_kept_h,
                 )
-        finally:
-            cells.unpersist()
 
     def _prepared(
         self,
@@ -116,7 +139,6 @@ class CurrentStates:
         table: CurrentTable | None,
         key: tuple[str, ...],
         columns: Sequence[str],
-        *,
         bucket_count: int,
     ) -> CurrentTable | None:
         """The table with these columns; None when it is not there, and nothing says how it should be."""
@@ -149,3 +171,8 @@ class CurrentStates:
             column: lake_type(None if f"{name}.{column}" in self.text_columns else kind)
             for column, kind in types.items()
         }
+
+
+@contextmanager
+def _collapsed(changes: Sequence[Change], kinds: Mapping[str, pa.DataType]) -> Iterator[Collapsed]:
+    yield collapse(changes, kinds)

@@ -8,11 +8,9 @@ ones in. So the cost is that of the buckets that changed, whatever the size of t
 from __future__ import annotations
 
 import json
-import os
-import time
-import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,11 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
-import pyarrow.parquet as pq
-from deltalake.transaction import AddAction, RemoveAction
 
-from pgsluice.lake.delta.commits import commit_durably, rewriting
-from pgsluice.lake.stats import Stats
+from pgsluice.lake.delta.commits import commit_files, rewriting
+from pgsluice.lake.delta.files import TableFile
+from pgsluice.lake.files import LakeFile, write_partition
 from pgsluice.pipelines.current_state.collapse import (
     NEVER,
     Collapsed,
@@ -34,7 +31,7 @@ from pgsluice.pipelines.current_state.collapse import (
     another_key,
     collapse,
     identity_for,
-    later,
+    keep_later,
 )
 from pgsluice.pipelines.current_state.reading import changes_of
 from pgsluice.pipelines.current_state.table import (
@@ -50,7 +47,6 @@ if TYPE_CHECKING:
     from pyspark import RDD
 
 SUMMARY = -1  # the bucket of what a task says of its changes as a whole
-_TRIES = 3  # somebody compacts the table meanwhile
 _TASKS_A_CORE = 4  # at the most: buckets are of about one size, and a task has its price
 
 Cell = tuple[int, str]
@@ -95,32 +91,38 @@ def combine(
 
 
 @dataclass(frozen=True)
-class Summary:
-    """What a micro-batch holds for one table, besides the rows.
+class CollapsedByBuckets:
+    """The last changes of one table, collapsed in each of Spark's tasks and divided into buckets.
 
     Attributes:
+        cells: The last changes of each bucket, from each task.
         buckets: Those with changes.
         columns: The columns of the rows.
         emptied_at: See `Collapsed`.
         key: The columns of the key; empty when there is no row.
     """
 
+    cells: RDD[Cell]
     buckets: frozenset[int]
     columns: tuple[str, ...]
     emptied_at: int
     key: tuple[str, ...]
 
 
-def to_cells(
-    events: RDD[Any], name: str, kinds: Mapping[str, pa.DataType], bucket_count: int
-) -> RDD[Cell]:
-    """The last changes of each bucket, from each task, and what each task says of all of its changes.
+@contextmanager
+def collapsed_by_buckets(
+    events: RDD[Any], name: str, kinds: Mapping[str, pa.DataType], *, bucket_count: int
+) -> Iterator[CollapsedByBuckets]:
+    """The last changes of a table, kept by the executors within.
 
     Args:
         events: With the values of `reading.EXPRESSIONS`, of this table only.
         name: `schema.table`.
         kinds: The types in the lake of the columns of its key, at least.
         bucket_count: How many buckets it has.
+
+    Raises:
+        SluiceError: A change cannot be read, or tasks have different keys.
     """
 
     def task(events: Iterable[Any]) -> Iterator[Cell]:
@@ -128,67 +130,21 @@ def to_cells(
         if changes:
             yield from _cells(collapse(changes, kinds), bucket_count)
 
-    return events.mapPartitions(task)
-
-
-def summary_of(cells: RDD[Cell]) -> Summary:
-    """What the tasks said, as one.
-
-    Raises:
-        SluiceError: They saw different keys.
-    """
-    summaries = [json.loads(text) for bucket, text in cells.filter(_is_summary).collect()]
-    keys = sorted({tuple(summary["key"]) for summary in summaries if summary["key"]})
-    if len(keys) > 1:
-        raise another_key(summaries[0]["table"], keys[0], keys[1])
-    return Summary(
-        frozenset(bucket for summary in summaries for bucket in summary["buckets"]),
-        tuple(dict.fromkeys(name for summary in summaries for name in summary["columns"])),
-        max((summary["emptied_at"] for summary in summaries), default=NEVER),
-        keys[0] if keys else (),
-    )
-
-
-def apply_cells(
-    table: CurrentTable,
-    cells: RDD[Cell],
-    summary: Summary,
-    *,
-    app_id: str,
-    version: int,
-    deleted_kept_h: float,
-) -> bool:
-    """Apply changes in one commit, once for each version of an application.
-
-    Args:
-        table: Has all columns of the changes, and buckets.
-        cells: From `to_cells`.
-        summary: From `summary_of`.
-        app_id, version: As of `merge`.
-        deleted_kept_h: For how many hours the traces of deleted rows stay, at least.
-
-    Returns:
-        False when this or a later version was applied already; nothing is done then.
-
-    Raises:
-        SluiceError: Other commits came between again and again.
-    """
-    return table.commit_once(
-        lambda newest: _apply(newest, cells, summary, app_id, version, deleted_kept_h),
-        app_id=app_id,
-        version=version,
-        tries=_TRIES,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A new file of a bucket, in no commit yet; its path is relative to the table's folder."""
-
-    bucket: int
-    path: str
-    size_bytes: int
-    stats: str
+    cells = events.mapPartitions(task).persist()
+    try:
+        summaries = [json.loads(text) for bucket, text in cells.filter(_is_summary).collect()]
+        keys = sorted({tuple(summary["key"]) for summary in summaries if summary["key"]})
+        if len(keys) > 1:
+            raise another_key(name, keys[0], keys[1])
+        yield CollapsedByBuckets(
+            cells.filter(_is_bucket),
+            frozenset(bucket for summary in summaries for bucket in summary["buckets"]),
+            tuple(dict.fromkeys(column for summary in summaries for column in summary["columns"])),
+            max((summary["emptied_at"] for summary in summaries), default=NEVER),
+            keys[0] if keys else (),
+        )
+    finally:
+        cells.unpersist()
 
 
 @dataclass(frozen=True)
@@ -210,26 +166,15 @@ class Rewriting:
     emptied_at: int
     forget_before_us: int
 
-    def task(self, cell: tuple[int, Iterable[str]]) -> list[Written]:
-        """Rewrite a bucket, from what `to_cells` says of it: its file, or none."""
+    def task(self, cell: tuple[int, Iterable[str]]) -> list[LakeFile]:
+        """Rewrite a bucket with its changes from all tasks; no file when nothing is left of it."""
         bucket, contents = cell
-        written = self.write(bucket, _lasts(contents))
-        return [] if written is None else [written]
-
-    def write(self, bucket: int, lasts: Iterable[Last]) -> Written | None:
-        """Write a bucket anew; None when nothing is left of it.
-
-        Args:
-            bucket: Its number.
-            lasts: Its changes, of each row one or more.
-        """
         identity = identity_for(
             self.name, self.key, {field.name: field.type for field in self.schema}
         )
         rows: dict[Identity, Last] = {}
-        for last in lasts:
-            known_by = identity(last.row)
-            rows[known_by] = later(last, rows[known_by]) if known_by in rows else last
+        for last in _lasts(contents):
+            keep_later(rows, identity(last.row), last)
         files = list(self.files.get(bucket, ()))
         # The schema may have columns that a file has not: they are null in it.
         there = pyarrow.dataset.dataset(files, schema=self.schema).to_table() if files else None
@@ -241,33 +186,34 @@ class Rewriting:
         )
         forget_before = pa.scalar(self.forget_before_us, self.schema.field(CHANGED_AT).type)
         combined = combined.filter(~(pc.field(DELETED) & (pc.field(CHANGED_AT) < forget_before)))
-        return self._write(bucket, combined) if combined.num_rows else None
-
-    def _write(self, bucket: int, rows: pa.Table) -> Written:
-        relative = f"{BUCKET}={bucket}/part-{uuid.uuid4()}.zstd.parquet"
-        path = self.folder / relative
-        path.parent.mkdir(exist_ok=True)
-        with path.open("xb") as file:
-            pq.write_table(rows, file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        stats = Stats(rows.schema)
-        stats.add(rows)
-        return Written(bucket, relative, path.stat().st_size, stats.to_json())
+        if not combined.num_rows:
+            return []
+        return [write_partition(self.folder, combined, {BUCKET: str(bucket)}, part=bucket)]
 
 
-def _apply(
+def rewrite(
     table: CurrentTable,
-    cells: RDD[Cell],
-    summary: Summary,
+    changes: CollapsedByBuckets,
+    *,
     app_id: str,
     version: int,
     deleted_kept_h: float,
 ) -> None:
-    draws_line = summary.emptied_at > table.emptied_at
-    line = max(summary.emptied_at, table.emptied_at)
+    """Rewrite the buckets that have changes, and replace their files in one commit.
+
+    Args:
+        table: Has all columns of the changes, and buckets.
+        changes: The changes.
+        app_id, version, deleted_kept_h: As of `apply.apply`.
+
+    Raises:
+        SluiceError: A value does not fit its column.
+        CommitFailedError: Another commit came first.
+    """
+    draws_line = changes.emptied_at > table.emptied_at
+    line = max(changes.emptied_at, table.emptied_at)
     there = _files(table)
-    touched = summary.buckets | (set(there) if draws_line else set())
+    touched = changes.buckets | (set(there) if draws_line else set())
     if not touched and not draws_line:
         return
     forget_before = datetime.now(UTC) - timedelta(hours=deleted_kept_h)
@@ -280,8 +226,8 @@ def _apply(
         {
             bucket: tuple(
                 str(table.folder / file.path)
-                for file in there.get(bucket, ())
-                if file.last_seq >= line
+                for file, last_seq in there.get(bucket, ())
+                if last_seq >= line
             )
             for bucket in touched
         },
@@ -289,27 +235,18 @@ def _apply(
         int(forget_before.timestamp() * 1_000_000),
     )
     # With the line, a bucket without changes has to be looked at too.
-    beside = [(b, "[]") for b in sorted(touched - summary.buckets) if how.files[b]]
-    changed = cells.filter(_is_bucket).union(cells.context.parallelize(beside, 1))
-    tasks = max(1, min(len(touched), _TASKS_A_CORE * cells.context.defaultParallelism))
-    written = changed.groupByKey(tasks).flatMap(how.task).collect()
-    now_ms = int(time.time() * 1000)
-    actions: list[AddAction | RemoveAction] = [
-        RemoveAction(file.path, True, now_ms, file.size_bytes, {BUCKET: str(bucket)})
-        for bucket in touched
-        for file in there.get(bucket, ())
-    ]
-    actions += [
-        AddAction(f.path, f.size_bytes, {BUCKET: str(f.bucket)}, now_ms, True, f.stats)
-        for f in written
-    ]
-    properties = table.commit_properties(
-        app_id, version, summary.emptied_at, rewriting(table.delta)
+    beside = [(b, "[]") for b in sorted(touched - changes.buckets) if how.files[b]]
+    spark = changes.cells.context
+    changed = changes.cells.union(spark.parallelize(beside, 1))
+    tasks = max(1, min(len(touched), _TASKS_A_CORE * spark.defaultParallelism))
+    commit_files(
+        table.delta,
+        added=changed.groupByKey(tasks).flatMap(how.task).collect(),
+        removed=[file for bucket in touched for file, _ in there.get(bucket, ())],
+        properties=table.commit_properties(
+            app_id, version, changes.emptied_at, rewriting(table.delta)
+        ),
     )
-    with commit_durably(table.delta, table.folder):
-        table.delta.create_write_transaction(
-            actions, "append", table.delta.schema(), [BUCKET], commit_properties=properties
-        )
 
 
 def _cells(collapsed: Collapsed, bucket_count: int) -> Iterator[Cell]:
@@ -318,7 +255,6 @@ def _cells(collapsed: Collapsed, bucket_count: int) -> Iterator[Cell]:
         change = [last.seq, last.at_us, last.deleted, last.row]
         buckets.setdefault(bucket_of(known_by, bucket_count), []).append(change)
     summary = {
-        "table": collapsed.table,
         "buckets": sorted(buckets),
         "columns": collapsed.columns,
         "emptied_at": collapsed.emptied_at,
@@ -342,21 +278,13 @@ def _lasts(contents: Iterable[str]) -> Iterator[Last]:
             yield Last(seq, at_us, deleted, row)
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: str
-    size_bytes: int
-    last_seq: int
-
-
-def _files(table: CurrentTable) -> dict[int, list[_File]]:
-    """The files of each bucket."""
-    there: dict[int, list[_File]] = {}
-    for file in pa.table(table.delta.get_add_actions(flatten=True)).to_pylist():
-        last_seq = file.get(f"max.{SEQ}")
-        there.setdefault(file[f"partition.{BUCKET}"], []).append(
-            _File(file["path"], file["size_bytes"], 2**63 - 1 if last_seq is None else last_seq)
-        )
+def _files(table: CurrentTable) -> dict[int, list[tuple[TableFile, int]]]:
+    """The files of each bucket, each with the highest seq in it."""
+    there: dict[int, list[tuple[TableFile, int]]] = {}
+    for action in pa.table(table.delta.get_add_actions(flatten=True)).to_pylist():
+        bucket, last_seq = action[f"partition.{BUCKET}"], action.get(f"max.{SEQ}")
+        file = TableFile(action["path"], action["size_bytes"], {BUCKET: str(bucket)})
+        there.setdefault(bucket, []).append((file, 2**63 - 1 if last_seq is None else last_seq))
     return there
 
 

@@ -103,6 +103,11 @@ def collapse(changes: Iterable[Change], kinds: Mapping[str, pa.DataType]) -> Col
     return _without_key(sorted(changes, key=lambda change: change.seq))
 
 
+def keep_later(rows: dict[Identity, Last], known_by: Identity, last: Last) -> None:
+    """Put a change among the last changes of rows, unless they have a later one of its row."""
+    rows[known_by] = later(last, rows[known_by]) if known_by in rows else last
+
+
 def later(one: Last, other: Last) -> Last:
     """The one that stays."""
     # An update of a key to one that is written otherwise and is equal takes a row away and brings it, at once.
@@ -148,9 +153,6 @@ def _by_key(
     rows: dict[Identity, Last] = {}
     emptied_at = NEVER
 
-    def put(known_by: Identity, last: Last) -> None:
-        rows[known_by] = later(last, rows[known_by]) if known_by in rows else last
-
     for change in changes:
         if change.op == "t":
             emptied_at = max(emptied_at, change.seq)
@@ -158,9 +160,9 @@ def _by_key(
         was = None if change.before is None else identity(change.before)
         if change.before is not None and was is not None and was != is_now:
             row = {name: change.before[name] for name in key}
-            put(was, Last(change.seq, change.at_us, True, row))
+            keep_later(rows, was, Last(change.seq, change.at_us, True, row))
         if change.after is not None and is_now is not None:
-            put(is_now, Last(change.seq, change.at_us, False, change.after))
+            keep_later(rows, is_now, Last(change.seq, change.at_us, False, change.after))
     return Collapsed(
         table,
         key,

@@ -21,7 +21,7 @@ from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.lake.delta.commits import is_committed
+from pgsluice.lake.delta.commits import commit_once, is_committed
 from pgsluice.lake.delta.files import paths_of
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta, require_delta
 from pgsluice.pipelines.current_state.collapse import NEVER, Last, another_key, row_hash
@@ -152,36 +152,29 @@ class CurrentTable:
         return is_committed(self.delta, app_id, version)
 
     def commit_once(
-        self, commit: Callable[[CurrentTable], None], *, app_id: str, version: int, tries: int
-    ) -> bool:
-        """Commit a version of an application once; where another commit came between, on top of it.
-
-        Args:
-            commit: Makes the commit on the table that it is given; CommitFailedError says that another one came.
-            app_id: Who commits.
-            version: Rises with each of its commits; the first may be 0.
-            tries: How often before it is given up, 1 or more.
+        self, commit: Callable[[CurrentTable], None], *, app_id: str, version: int
+    ) -> CurrentTable | None:
+        """Commit a version of an app once; see `pgsluice.lake.delta.commits.commit_once`.
 
         Returns:
-            False when this or a later version was committed already; nothing is done then.
+            The table after the commit; None if this or a later version was committed already.
 
         Raises:
-            SluiceError: Other commits came between again and again.
+            SluiceError: Every attempt conflicted with another commit.
         """
-        table = self
-        for _ in range(tries):
-            if table.has_applied(app_id, version):
-                return False
-            try:
-                commit(table)
-            except CommitFailedError as error:
-                failure = error
-                table = table.again()
-            else:
-                return True
-        raise SluiceError(
-            f"the current state of {table.name} refused a commit: {failure}; run the pipeline again"
-        ) from failure
+        try:
+            delta = commit_once(
+                self.delta,
+                lambda newest: commit(replace(self, delta=newest)),
+                reopen=lambda: self.again().delta,
+                app_id=app_id,
+                version=version,
+            )
+        except CommitFailedError as error:
+            raise SluiceError(
+                f"the current state of {self.name} refused a commit: {error}; run the pipeline again"
+            ) from error
+        return delta and replace(self, delta=delta)
 
     def require_key(self, key: tuple[str, ...]) -> None:
         """Refuse changes that know rows by something else.
