@@ -58,7 +58,7 @@ def test_list_prints_them_as_json_lines_and_pages_go_on(dead):
 
 
 def test_list_reads_page_by_page(dead, monkeypatch):
-    monkeypatch.setattr("pgsluice.cli.group_dead_letters.STEP", 2)
+    monkeypatch.setattr("pgsluice.cli.clients.STEP", 2)
 
     assert len(records(dead("list"))) == 6
     assert len(records(dead("list", "--qty", "3"))) == 3
@@ -90,7 +90,7 @@ def test_redrive_by_ids_prints_the_new_ones_and_names_what_is_missing(dead, conn
 
 
 def test_redrive_of_a_filter_goes_into_a_queue_in_steps(dead, connection, monkeypatch):
-    monkeypatch.setattr("pgsluice.cli.group_dead_letters.STEP", 2)
+    monkeypatch.setattr("pgsluice.cli.dead_letters.STEP", 2)
 
     assert json.loads(dead("redrive", "--type", "odd", "--into", "again", "--json")) == {
         "redriven": 3

@@ -136,7 +136,7 @@ def test_they_are_redriven_by_id_by_a_filter_and_at_a_rate(queue, connection):
 
 def test_a_rate_is_kept(queue, monkeypatch):
     paused = []
-    monkeypatch.setattr("pgsluice.cli.queue_archive.time.sleep", paused.append)
+    monkeypatch.setattr("pgsluice.cli.dead_letters.time.sleep", paused.append)
 
     queue("dead-letters", "redrive", "orders", "--all", "--rate", "2")
 

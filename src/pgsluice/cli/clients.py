@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -20,6 +20,32 @@ def one_connection(target: Target) -> ConnectionPool[Any]:
     """A pool of one connection, open, for what runs until it is interrupted."""
     options = tcp_options(target.conninfo)
     return ConnectionPool(target.conninfo, min_size=1, max_size=1, kwargs=options, open=True)
+
+
+def pages(
+    browse: Callable[..., Sequence[Any]],
+    id_name: str,
+    after_id: int | None,
+    qty: int | None,
+    matching: dict[str, Any],
+) -> Iterator[Sequence[Any]]:
+    """Read records a thousand at a time, lowest id first.
+
+    Args:
+        browse: The client's method.
+        id_name: The name of a record's id.
+        after_id: Only records with a higher id; None: from the first on.
+        qty: The most to read; None: all.
+        matching: The filter.
+    """
+    while qty is None or qty > 0:
+        asked = STEP if qty is None else min(qty, STEP)
+        page = browse(**{f"after_{id_name}": after_id}, qty=asked, **matching)
+        yield page
+        if len(page) < asked:
+            return
+        after_id = getattr(page[-1], id_name)
+        qty = None if qty is None else qty - len(page)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, cast
 import click
 
 from pgsluice.cli.clients import event_log, share_group
-from pgsluice.cli.group_dead_letters import dead_letters
+from pgsluice.cli.dead_letters import group_dead_letters
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     dsn_option,
@@ -22,8 +22,7 @@ from pgsluice.cli.options import (
     optional_log_argument,
 )
 from pgsluice.cli.output import show
-from pgsluice.cli.parsing import time
-from pgsluice.cli.queue_archive import seconds
+from pgsluice.cli.parsing import seconds, time
 from pgsluice.client import GroupOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -230,4 +229,4 @@ def drop(queue_name: str, group_name: str, dsn: str | None) -> None:
             sys.exit(EXIT_DIFFERENCE)
 
 
-group.add_command(dead_letters)
+group.add_command(group_dead_letters)

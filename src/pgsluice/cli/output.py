@@ -76,6 +76,21 @@ def progress(title: str, total: Callable[[], int | None]) -> Iterator[Callable[[
         yield lambda count: bar.advance(task, count)
 
 
+@contextmanager
+def interruptible(left: Callable[[], str]) -> Iterator[None]:
+    """Say what was done, and how to go on, when somebody interrupts it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {left()}", err=True)
+        sys.exit(EXIT_DIFFERENCE)
+
+
+def say(report: dict[str, int], text: str, as_json: bool) -> None:
+    """Print what was done, in words or as JSON."""
+    click.echo(json.dumps(report) if as_json else text)
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         value = round(value, 3)

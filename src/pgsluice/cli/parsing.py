@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TextIO, TypeVar
 
 import click
@@ -12,6 +13,9 @@ import click
 from pgsluice.errors import PayloadError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+FOR_EVER = "forever"
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def time(text: str) -> datetime:
@@ -23,6 +27,29 @@ def time(text: str) -> datetime:
             f"{text!r} is no time; write 2026-01-31T10:00 or 2026-01-31T10:00Z"
         ) from None
     return moment if moment.utcoffset() is not None else moment.astimezone()
+
+
+def duration(text: str) -> timedelta | str:
+    """A number and its unit, or `forever`."""
+    if text == FOR_EVER:
+        return FOR_EVER
+    parts = re.fullmatch(r"(\d{1,9})([smhdw])", text)
+    if parts is None:
+        raise click.BadParameter(
+            f"{text!r} is no duration; write 90s, 15m, 12h, 30d, 4w or {FOR_EVER}"
+        )
+    try:
+        return timedelta(**{_UNITS[parts[2]]: int(parts[1])})
+    except OverflowError:
+        raise click.BadParameter(f"{text!r} is too long; write {FOR_EVER}") from None
+
+
+def seconds(text: str) -> float:
+    """A length of time, in seconds."""
+    length = duration(text)
+    if not isinstance(length, timedelta):
+        raise click.BadParameter(f"{text!r} is no duration here; write 90s, 15m, 12h, 30d or 4w")
+    return length.total_seconds()
 
 
 def json_value(text: str, what: str) -> Any:
@@ -72,16 +99,12 @@ def filter_options(command: Command) -> Command:
 
 
 def read_filter(
-    conditional: str | None,
-    conditional_headers: str | None,
-    since: datetime | None,
-    until: datetime | None,
+    conditional: str | None = None, conditional_headers: str | None = None, **others: Any
 ) -> dict[str, Any]:
     """The arguments of the clients' methods from what the filter options were given."""
     given = {
         "conditional": None if conditional is None else json_value(conditional, "--conditional"),
         "conditional_headers": json_object(conditional_headers, "--conditional-headers"),
-        "since": since,
-        "until": until,
+        **others,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in given.items() if value not in (None, ())}

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from pgsluice.cli.clients import STEP, work_queue
+from pgsluice.cli.dead_letters import queue_dead_letters
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
 from pgsluice.cli.output import print_lines, report, show
 from pgsluice.cli.parsing import json_object, json_value, lines
 from pgsluice.cli.queue_archive import exports, replay, replays, retention
-from pgsluice.cli.queue_dead_letters import dead_letters
 from pgsluice.cli.queue_limits import blocked, limits, unpark
 from pgsluice.cli.queue_look import browse, count, get, peek
 from pgsluice.cli.queue_partitions import create_queue, partition_options, partitions
@@ -182,7 +182,7 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
 
 
 for _command in (
-    *(blocked, browse, count, dead_letters, exports, get, limits, partitions, peek, replay),
+    *(blocked, browse, count, queue_dead_letters, exports, get, limits, partitions, peek, replay),
     *(replays, retention, retry_policy, streams, tail, topics, unpark),
 ):
     queue.add_command(_command)

@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import click
 
 from pgsluice.cli.clients import STEP, work_queue
-from pgsluice.cli.main import EXIT_DIFFERENCE
+from pgsluice.cli.dead_letters import letters_of_queue, redrive_ids, redrive_matching
 from pgsluice.cli.options import dsn_option, json_option, name_argument
-from pgsluice.cli.output import print_lines, progress, report, show
-from pgsluice.cli.parsing import filter_options, read_filter
+from pgsluice.cli.output import interruptible, print_lines, progress, report, say, show
+from pgsluice.cli.parsing import FOR_EVER, duration, filter_options, read_filter
 from pgsluice.client import ReplayStep, WorkQueue
 from pgsluice.errors import ExportError, QueueNotFoundError
-
-FOR_EVER = "forever"
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-def duration(text: str) -> timedelta | str:
-    """A number and its unit, or `forever`."""
-    if text == FOR_EVER:
-        return FOR_EVER
-    parts = re.fullmatch(r"(\d{1,9})([smhdw])", text)
-    if parts is None:
-        raise click.BadParameter(
-            f"{text!r} is no duration; write 90s, 15m, 12h, 30d, 4w or {FOR_EVER}"
-        )
-    try:
-        return timedelta(**{_UNITS[parts[2]]: int(parts[1])})
-    except OverflowError:
-        raise click.BadParameter(f"{text!r} is too long; write {FOR_EVER}") from None
-
-
-def seconds(text: str) -> float:
-    """A length of time, in seconds."""
-    length = duration(text)
-    if not isinstance(length, timedelta):
-        raise click.BadParameter(f"{text!r} is no duration here; write 90s, 15m, 12h, 30d or 4w")
-    return length.total_seconds()
 
 
 @click.command()
@@ -145,12 +113,9 @@ def replay(
     dead: bool,
     everything: bool,
     replay_id: int | None,
-    conditional: str | None,
-    conditional_headers: str | None,
-    since: datetime | None,
-    until: datetime | None,
     as_json: bool,
     dsn: str | None,
+    **given: Any,
 ) -> None:
     """Send archived messages again, or move dead letters back: those with these ids, or those that a filter matches.
 
@@ -158,7 +123,7 @@ def replay(
     x-pgmq-replayed-from where they were. With ids it prints the old and the new ones, and exits 1 when one was not
     there. With a filter it works in transactions of a thousand, and prints how many; interrupted, it says how to go on.
     """
-    matching = read_filter(conditional, conditional_headers, since, until)
+    matching = read_filter(**given)
     ways = (bool(ids), bool(matching) or everything, replay_id is not None)
     if sum(ways) != 1 or (replay_id is not None and (dead or target is not None)):
         raise click.UsageError(
@@ -168,8 +133,9 @@ def replay(
         if ids:
             _send_ids(work, queue_name, ids, target, dead)
         elif dead:
-            moved = redrive(work, queue_name, target, None, matching)
-            say({"redriven": moved}, f"{moved} dead letters moved", as_json)
+            redrive_matching(
+                letters_of_queue(work, queue_name), target, None, matching, as_json=as_json
+            )
         else:
             _replay(work, queue_name, target, matching, replay_id, as_json)
 
@@ -187,48 +153,11 @@ def _send_ids(
     work: WorkQueue, queue_name: str, ids: tuple[int, ...], target: str | None, dead: bool
 ) -> None:
     if dead:
-        redriven = work.redrive(queue_name, ids, target_queue_name=target)
-        print_lines(redriven)
-        report(ids, (pair.dead_letter_id for pair in redriven), "the dead letters of the queue")
+        redrive_ids(letters_of_queue(work, queue_name), ids, target)
         return
     replayed = work.replay(queue_name, ids, target_queue_name=target)
     print_lines(replayed)
     report(ids, (pair.archived_msg_id for pair in replayed), "the archive")
-
-
-def redrive(
-    work: WorkQueue,
-    queue_name: str,
-    target: str | None,
-    rate: int | None,
-    matching: dict[str, Any],
-) -> int:
-    """Move the dead letters that a filter matches back, at most so many a second; returns how many."""
-    # No more than there are now: what fails again at once would otherwise be moved for ever.
-    total = left = work.count_dead_letters(queue_name, **matching)
-    after: int | None = None
-    step = STEP if rate is None else min(STEP, rate)
-    began_s = time.monotonic()
-    with (
-        interruptible(lambda: f"moved {total - left}; the same command goes on"),
-        progress("moved", lambda: total) as advance,
-    ):
-        while left > 0:
-            moved = work.redrive_matching(
-                queue_name,
-                target_queue_name=target,
-                after_dead_letter_id=after,
-                qty=min(left, step),
-                **matching,
-            )
-            if not moved:
-                break
-            after = moved[-1].dead_letter_id
-            left -= len(moved)
-            advance(len(moved))
-            if rate is not None and left > 0:
-                time.sleep(max(0.0, began_s + (total - left) / rate - time.monotonic()))
-    return total - left
 
 
 def _replay(
@@ -263,18 +192,3 @@ def _replay(
         f"{step.replayed_in_all} messages sent again",
         as_json,
     )
-
-
-@contextmanager
-def interruptible(left: Callable[[], str]) -> Iterator[None]:
-    """Say what was done, and how to go on, when somebody interrupts it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo(f"interrupted: {left()}", err=True)
-        sys.exit(EXIT_DIFFERENCE)
-
-
-def say(report: dict[str, int], text: str, as_json: bool) -> None:
-    """Print what was done, in words or as JSON."""
-    click.echo(json.dumps(report) if as_json else text)

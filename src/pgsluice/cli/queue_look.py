@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 
-from pgsluice.cli.clients import STEP, work_queue
+from pgsluice.cli.clients import pages, work_queue
 from pgsluice.cli.options import dsn_option, json_lines_option, name_argument
 from pgsluice.cli.output import print_lines, report
 from pgsluice.cli.parsing import filter_options, read_filter
-from pgsluice.client import WorkQueue
 
 _in = click.option(
     "--in",
@@ -75,19 +74,21 @@ def browse(
     relation: str,
     after_id: int | None,
     qty: int | None,
-    conditional: str | None,
-    conditional_headers: str | None,
-    since: datetime | None,
-    until: datetime | None,
     dsn: str | None,
+    **given: Any,
 ) -> None:
     """Print what a queue, its archive or its dead letters hold, lowest id first; claims nothing.
 
     It reads page by page, so it may be long: to go on later, give --after the last id.
     """
-    matching = read_filter(conditional, conditional_headers, since, until)
+    matching = read_filter(**given)
     with work_queue(dsn, queue_name) as work:
-        for page in pages(work, queue_name, relation, after_id, qty, matching):
+        if relation == "dead":
+            method: Callable[..., Any] = partial(work.browse_dead_letters, queue_name)
+            id_name = "dead_letter_id"
+        else:
+            method, id_name = partial(work.browse, queue_name, relation), "msg_id"
+        for page in pages(method, id_name, after_id, qty, matching):
             print_lines(page)
 
 
@@ -97,49 +98,11 @@ def browse(
 @filter_options
 @json_lines_option
 @dsn_option
-def count(
-    queue_name: str,
-    relation: str,
-    conditional: str | None,
-    conditional_headers: str | None,
-    since: datetime | None,
-    until: datetime | None,
-    dsn: str | None,
-) -> None:
+def count(queue_name: str, relation: str, dsn: str | None, **given: Any) -> None:
     """Print how many messages there are that the options describe; reads them all."""
-    matching = read_filter(conditional, conditional_headers, since, until)
+    matching = read_filter(**given)
     with work_queue(dsn, queue_name) as work:
         if relation == "dead":
             click.echo(work.count_dead_letters(queue_name, **matching))
         else:
             click.echo(work.count_messages(queue_name, relation, **matching))
-
-
-def pages(
-    work: WorkQueue,
-    queue_name: str,
-    relation: str,
-    after_id: int | None,
-    qty: int | None,
-    matching: dict[str, Any],
-) -> Iterator[list[Any]]:
-    """What a queue (`queue`), its archive (`archive`) or its dead letters (`dead`) hold, a thousand at a time."""
-    page: list[Any]
-    while qty is None or qty > 0:
-        asked = STEP if qty is None else min(qty, STEP)
-        if relation == "dead":
-            page = list(
-                work.browse_dead_letters(
-                    queue_name, after_dead_letter_id=after_id, qty=asked, **matching
-                )
-            )
-            after_id = page[-1].dead_letter_id if page else after_id
-        else:
-            page = list(
-                work.browse(queue_name, relation, after_msg_id=after_id, qty=asked, **matching)
-            )
-            after_id = page[-1].msg_id if page else after_id
-        yield page
-        if len(page) < asked:
-            return
-        qty = None if qty is None else qty - len(page)

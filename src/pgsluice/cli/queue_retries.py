@@ -13,7 +13,7 @@ from pgsluice.cli.clients import work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
 from pgsluice.cli.output import show
-from pgsluice.cli.queue_archive import FOR_EVER, duration
+from pgsluice.cli.parsing import FOR_EVER, duration
 from pgsluice.client import QueueRetryPolicy
 from pgsluice.errors import QueueNotFoundError
 

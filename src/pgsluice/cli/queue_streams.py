@@ -9,8 +9,7 @@ import click
 from pgsluice.cli.clients import work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.output import show
-from pgsluice.cli.queue_archive import say
+from pgsluice.cli.output import say, show
 
 
 @click.command()

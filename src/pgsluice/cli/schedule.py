@@ -12,8 +12,7 @@ import click
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import FreeText, dsn_option, json_lines_option, json_option
 from pgsluice.cli.output import print_lines, show
-from pgsluice.cli.parsing import json_object, json_value, time
-from pgsluice.cli.queue_archive import seconds
+from pgsluice.cli.parsing import json_object, json_value, seconds, time
 from pgsluice.client import Schedule, ScheduleOptions, Schedules
 from pgsluice.connection import connect, resolve
 from pgsluice.errors import ScheduleNotFoundError
