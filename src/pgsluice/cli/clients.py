@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from psycopg_pool import ConnectionPool
 
+from pgsluice.cli.parsing import json_value
 from pgsluice.client import EventLog, ShareGroup, WorkQueue
 from pgsluice.connection import Target, connect, resolve, tcp_options
-from pgsluice.errors import GroupNotFoundError, LogNotFoundError, QueueNotFoundError
+from pgsluice.errors import GroupNotFoundError, LogNotFoundError, PayloadError, QueueNotFoundError
+
+Sent = TypeVar("Sent")
 
 # Messages in one transaction.
 STEP = 1_000
@@ -46,6 +50,23 @@ def pages(
             return
         after_id = getattr(page[-1], id_name)
         qty = None if qty is None else qty - len(page)
+
+
+def send_texts(texts: Iterable[str], send: Callable[[list[Any]], Sent]) -> Iterator[Sent]:
+    """Send JSON texts a thousand at a time; yields what `send` returns.
+
+    Raises:
+        PayloadError: A text is not JSON; the error says how many were sent before.
+    """
+    sent = 0
+    numbered = enumerate(texts, 1)
+    while batch := list(islice(numbered, STEP)):
+        try:
+            returned = send([json_value(text, f"message {number}") for number, text in batch])
+        except PayloadError as error:
+            raise PayloadError(f"{error}; {sent} messages were sent before it") from error
+        sent += len(batch)
+        yield returned
 
 
 @contextmanager

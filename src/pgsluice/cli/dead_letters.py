@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from pgsluice.cli.clients import STEP, pages, share_group, work_queue
 from pgsluice.cli.options import (
+    Decorator,
+    combined,
     dsn_option,
     group_argument,
     json_lines_option,
@@ -29,9 +31,6 @@ from pgsluice.cli.output import interruptible, print_lines, progress, report, sa
 from pgsluice.cli.parsing import duration, filter_options, read_filter
 from pgsluice.cli.parsing import time as parse_time
 from pgsluice.client import WorkQueue
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-Options = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _ids_argument = click.argument("ids", metavar="[ID]...", type=int, nargs=-1)
 
@@ -145,8 +144,8 @@ class _Kind:
     """
 
     letters: Callable[..., AbstractContextManager[Letters]]
-    place_arguments: Options
-    filters: Options
+    place_arguments: Decorator
+    filters: Decorator
     into_help: str
     helps: dict[str, str]
 
@@ -275,31 +274,22 @@ def _group_letters(dsn: str | None, queue_name: str, group_name: str) -> Iterato
         )
 
 
-def _queue_filters(command: Command) -> Command:
-    for option in (
-        click.option(
-            "--error-type", metavar="TEXT", help="Only those whose last error was of this type."
-        ),
-        click.option("--reason", metavar="TEXT", help="Only given up for this reason."),
-    ):
-        command = option(command)
-    return filter_options(command)
-
-
-def _group_filters(command: Command) -> Command:
-    for option in (
-        click.option("--until", type=parse_time, metavar="TIME", help="Only given up before."),
-        click.option(
-            "--since", type=parse_time, metavar="TIME", help="Only given up from this time on."
-        ),
-        click.option("--ev-id", "ev_ids", type=int, multiple=True, help="Only with these ev_ids."),
-        click.option("--reason", metavar="TEXT", help="Only given up for this reason."),
-        click.option("--type", "ev_type", metavar="TEXT", help="Only events of this type."),
-    ):
-        command = option(command)
-    return command
-
-
+_queue_filters = combined(
+    filter_options,
+    click.option("--reason", metavar="TEXT", help="Only given up for this reason."),
+    click.option(
+        "--error-type", metavar="TEXT", help="Only those whose last error was of this type."
+    ),
+)
+_group_filters = combined(
+    click.option("--type", "ev_type", metavar="TEXT", help="Only events of this type."),
+    click.option("--reason", metavar="TEXT", help="Only given up for this reason."),
+    click.option("--ev-id", "ev_ids", type=int, multiple=True, help="Only with these ev_ids."),
+    click.option(
+        "--since", type=parse_time, metavar="TIME", help="Only given up from this time on."
+    ),
+    click.option("--until", type=parse_time, metavar="TIME", help="Only given up before."),
+)
 _QUEUE = _Kind(
     _queue_letters,
     name_argument,
@@ -326,7 +316,7 @@ _QUEUE = _Kind(
 )
 _GROUP = _Kind(
     _group_letters,
-    lambda command: log_argument(group_argument(command)),
+    combined(log_argument, group_argument),
     _group_filters,
     into_help="A work queue.  [default: the group]",
     helps={

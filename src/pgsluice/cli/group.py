@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 import click
 
@@ -14,6 +13,7 @@ from pgsluice.cli.clients import event_log, share_group
 from pgsluice.cli.dead_letters import group_dead_letters
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
+    combined,
     dsn_option,
     group_argument,
     json_lines_option,
@@ -25,7 +25,6 @@ from pgsluice.cli.output import show
 from pgsluice.cli.parsing import seconds, time
 from pgsluice.client import GroupOptions
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 Start = Literal["end", "beginning"] | int | datetime
 
 _STATE = ("queue_name", "group_name", "lag_events", "lag_s", "leased", "retrying", "dead")
@@ -41,7 +40,7 @@ def _start(text: str) -> Start:
     return time(text)
 
 
-_OPTIONS = (
+_options = combined(
     click.option(
         "--lease",
         "lease_s",
@@ -90,13 +89,6 @@ _OPTIONS = (
         help="Dead events go to this log.  [default: they are kept as dead events]",
     ),
 )
-
-
-def _options(command: Command) -> Command:
-    """Give a command the settings that can be changed."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def _given(options: dict[str, Any]) -> GroupOptions:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
+
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
 
 
 class FreeText(click.types.StringParamType):
@@ -36,6 +40,17 @@ def refuse_empty(command: click.Command) -> None:
     if isinstance(command, click.Group):
         for subcommand in command.commands.values():
             refuse_empty(subcommand)
+
+
+def combined(*options: Decorator) -> Decorator:
+    """Make one decorator of several options, listed as the help lists them."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 dsn_option = click.option(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
 import click
 
+from pgsluice.cli.options import combined
 from pgsluice.errors import PayloadError
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 FOR_EVER = "forever"
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -75,27 +74,24 @@ def lines(stream: TextIO) -> Iterator[str]:
     return (line for line in stream if line.strip())
 
 
-def filter_options(command: Command) -> Command:
-    """The options that say which messages: `read_filter` makes one dictionary of them."""
-    for option in (
-        click.option("--until", type=time, metavar="TIME", help="Only before this time."),
-        click.option(
-            "--since",
-            type=time,
-            metavar="TIME",
-            help="Only from this time on: sent, archived or given up, whichever brought it where it is.",
-        ),
-        click.option(
-            "--conditional-headers",
-            metavar="JSON",
-            help="Only messages whose headers contain this JSON object.",
-        ),
-        click.option(
-            "--conditional", metavar="JSON", help="Only messages that contain this JSON object."
-        ),
-    ):
-        command = option(command)
-    return command
+# The options that say which messages: `read_filter` makes one dictionary of them.
+filter_options = combined(
+    click.option(
+        "--conditional", metavar="JSON", help="Only messages that contain this JSON object."
+    ),
+    click.option(
+        "--conditional-headers",
+        metavar="JSON",
+        help="Only messages whose headers contain this JSON object.",
+    ),
+    click.option(
+        "--since",
+        type=time,
+        metavar="TIME",
+        help="Only from this time on: sent, archived or given up, whichever brought it where it is.",
+    ),
+    click.option("--until", type=time, metavar="TIME", help="Only before this time."),
+)
 
 
 def read_filter(

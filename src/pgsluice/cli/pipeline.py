@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.options import combined, dsn_option, json_option
 from pgsluice.cli.parsing import time
 from pgsluice.cli.pipeline_run import carry, carry_kind
 from pgsluice.cli.verify import verify
 from pgsluice.pipelines import config
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _lake_option = click.option(
     "--lake",
@@ -29,7 +27,7 @@ _every_option = click.option(
     show_default=True,
     help="Without --once: how long to rest before looking again, seconds.",
 )
-_RUN_OPTIONS = (
+_run_options = combined(
     click.option("--once", is_flag=True, help="End when everything is done that is there now."),
     click.option(
         "--log-format",
@@ -41,19 +39,10 @@ _RUN_OPTIONS = (
     json_option,
     dsn_option,
 )
-
-
-def _target_options(command: Command) -> Command:
-    """Give a command the two places that rows can go to."""
-    queue = click.option("--queue", metavar="NAME", help="The work queue to add to; or")
-    return queue(click.option("--log", metavar="NAME", help="the event log.")(command))
-
-
-def _run_options(command: Command) -> Command:
-    """Give a command the options that every kind of pipeline has."""
-    for option in reversed(_RUN_OPTIONS):
-        command = option(command)
-    return command
+_target_options = combined(
+    click.option("--queue", metavar="NAME", help="The work queue to add to; or"),
+    click.option("--log", metavar="NAME", help="the event log."),
+)
 
 
 class _Kinds(click.Group):
@@ -75,7 +64,8 @@ class _Kinds(click.Group):
         return args[0], _sections, args  # the word is the first of the sections
 
 
-_STREAM_OPTIONS = (
+_stream_options = combined(
+    _run_options,
     click.option(
         "--max-rows",
         "max_rows_per_trigger",
@@ -104,12 +94,6 @@ _STREAM_OPTIONS = (
         help="The consumer that holds the log for this stream. Default: made from the table's folder.",
     ),
 )
-
-
-def _stream_options(command: Command) -> Command:
-    for option in reversed(_STREAM_OPTIONS):
-        command = option(command)
-    return _run_options(command)
 
 
 def _counts(

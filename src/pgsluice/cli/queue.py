@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any
 
 import click
 
-from pgsluice.cli.clients import STEP, work_queue
+from pgsluice.cli.clients import send_texts, work_queue
 from pgsluice.cli.dead_letters import queue_dead_letters
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
@@ -23,7 +22,6 @@ from pgsluice.cli.queue_retries import retry_policy
 from pgsluice.cli.queue_streams import streams
 from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics
-from pgsluice.errors import PayloadError
 
 _msg_ids = click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
 _vt = click.option(
@@ -78,18 +76,12 @@ def send(
     """
     texts: Iterable[str] = messages or lines(sys.stdin)
     extra = json_object(headers, "--headers")
-    sent = 0
     with work_queue(dsn, queue_name) as work:
-        numbered = enumerate(texts, 1)
-        while batch := list(islice(numbered, STEP)):
-            try:
-                values = [json_value(text, f"message {number}") for number, text in batch]
-                ids = work.send_batch(
-                    queue_name, values, headers=[extra] * len(values), delay=delay
-                )
-            except PayloadError as error:
-                raise PayloadError(f"{error}; {sent} messages were sent before it") from error
-            sent += len(ids)
+
+        def send(values: list[Any]) -> list[int]:
+            return work.send_batch(queue_name, values, headers=[extra] * len(values), delay=delay)
+
+        for ids in send_texts(texts, send):
             click.echo("\n".join(map(str, ids)))
 
 

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
 from pgsluice.cli.clients import work_queue
-from pgsluice.cli.options import dsn_option, json_option, name_argument
+from pgsluice.cli.options import combined, dsn_option, json_option, name_argument
 from pgsluice.cli.output import show
 from pgsluice.client import WorkQueue
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def partition_options(command: Command) -> Command:
-    """Give a command the options that describe partitions."""
-    for option in (
-        click.option(
-            "--premake", type=click.IntRange(min=1), help="How many stand ready ahead. Default: 4."
-        ),
-        click.option(
-            "--retention",
-            metavar="TEXT",
-            help="How far behind partitions are dropped, as --interval, or none. Default: 100000.",
-        ),
-        click.option(
-            "--interval",
-            metavar="TEXT",
-            help="What a partition takes: a number of messages, or a time as '1 day'. Default: 10000.",
-        ),
-        click.option("--partitioned", is_flag=True, help="Create it in partitions."),
-    ):
-        command = option(command)
-    return command
+partition_options = combined(
+    click.option("--partitioned", is_flag=True, help="Create it in partitions."),
+    click.option(
+        "--interval",
+        metavar="TEXT",
+        help="What a partition takes: a number of messages, or a time as '1 day'. Default: 10000.",
+    ),
+    click.option(
+        "--retention",
+        metavar="TEXT",
+        help="How far behind partitions are dropped, as --interval, or none. Default: 100000.",
+    ),
+    click.option(
+        "--premake", type=click.IntRange(min=1), help="How many stand ready ahead. Default: 4."
+    ),
+)
 
 
 def create_queue(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from itertools import islice
+from typing import Any
 
 import click
 
-from pgsluice.cli.clients import STEP, work_queue
+from pgsluice.cli.clients import send_texts, work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
 from pgsluice.cli.output import print_lines, show
-from pgsluice.cli.parsing import json_object, json_value, lines
-from pgsluice.errors import PayloadError
+from pgsluice.cli.parsing import json_object, lines
 
 _pattern = click.argument("pattern")
 _key = click.argument("routing_key", metavar="KEY")
@@ -92,19 +91,14 @@ def send(
     """
     texts: Iterable[str] = messages or lines(sys.stdin)
     extra = json_object(headers, "--headers")
-    sent = 0
     unbound = False
     with work_queue(dsn) as work:
-        numbered = enumerate(texts, 1)
-        while batch := list(islice(numbered, STEP)):
-            try:
-                values = [json_value(text, f"message {number}") for number, text in batch]
-                ids = work.send_batch_topic(
-                    routing_key, values, headers=[extra] * len(values), delay=delay
-                )
-            except PayloadError as error:
-                raise PayloadError(f"{error}; {sent} messages were sent before it") from error
-            sent += len(values)
+
+        def send(values: list[Any]) -> dict[str, list[int]]:
+            headers = [extra] * len(values)
+            return work.send_batch_topic(routing_key, values, headers=headers, delay=delay)
+
+        for ids in send_texts(texts, send):
             unbound = unbound or not ids
             print_lines(
                 {"queue_name": name, "msg_id": msg_id}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.console import Console
@@ -14,36 +13,31 @@ from rich.table import Table
 from rich.text import Text
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.options import combined, dsn_option, json_option
 from pgsluice.cli.parsing import time
 from pgsluice.verify import Report, verify_archive, verify_current, verify_events
 from pgsluice.verify.report import Row
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 _VALUE_CHARACTERS_MAX = 60
 
 
-def _common(command: Command) -> Command:
-    """The options of all three."""
-    for option in (
-        json_option,
-        dsn_option,
-        click.option(
-            "--show",
-            type=click.IntRange(min=0),
-            default=5,
-            show_default=True,
-            help="Of each kind of difference show so many rows, the first by their keys.",
-        ),
-        click.option(
-            "--lake",
-            required=True,
-            metavar="DIR",
-            help="The table: a folder, or iceberg:catalogue/namespace.table.",
-        ),
-    ):
-        command = option(command)
-    return command
+_common = combined(
+    click.option(
+        "--lake",
+        required=True,
+        metavar="DIR",
+        help="The table: a folder, or iceberg:catalogue/namespace.table.",
+    ),
+    click.option(
+        "--show",
+        type=click.IntRange(min=0),
+        default=5,
+        show_default=True,
+        help="Of each kind of difference show so many rows, the first by their keys.",
+    ),
+    dsn_option,
+    json_option,
+)
 
 
 @click.group()
