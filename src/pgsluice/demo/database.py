@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Event
-from types import TracebackType
 from typing import Any, Self
 
 import psycopg
@@ -90,12 +89,7 @@ class DemoDatabase:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self._admin.close()
 
     def connect(self, part: str = "") -> psycopg.Connection[Any]:

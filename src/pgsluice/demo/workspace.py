@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from pgsluice.errors import ConfigurationError
@@ -79,12 +78,7 @@ class Workspace:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self._release()
 
     def run_id(self) -> str | None:
