@@ -71,7 +71,7 @@ def test_nothing_is_lost_and_every_redelivery_is_explained(crashing_server, tmp_
 
 CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
 UNSETTLED = "sluice._unsettled(sluice.share_group,sluice.claim,text,bigint[])"
-LOOK_AT_LEASE = "sluice._look_at_lease(sluice.share_group,sluice.claim,bigint,integer)"
+EXPIRE_LEASE = "sluice._expire_lease(sluice.share_group,sluice.claim,bigint,integer)"
 REDELIVER = "sluice._redeliver(sluice.share_group,sluice.claim,sluice.outcome)"
 # What the checker may call it, and what is changed in which function.
 BUGS = {
@@ -103,20 +103,20 @@ BUGS = {
     "a lapse that ignores outcomes": (
         {"again"},
         (
-            LOOK_AT_LEASE,
+            EXPIRE_LEASE,
             "if v_count >= v_claim.events + v_claim.redeliveries then",
             "if false then",
         ),
-        (LOOK_AT_LEASE, "if v_count > 0 then", "if false then"),
+        (EXPIRE_LEASE, "if v_count > 0 then", "if false then"),
         (
-            "sluice._look_at_leases(sluice.share_group,sluice.claim)",
+            "sluice._expire_leases(sluice.share_group,sluice.claim)",
             "if v_lease.is_open then",
             "if true then",
         ),
     ),
     "a lapse that ignores renewals": (
         {"overlap"},
-        (LOOK_AT_LEASE, "if v_renewal > i_renewal and", "if false and"),
+        (EXPIRE_LEASE, "if v_renewal > i_renewal and", "if false and"),
     ),
     "a lapse in silence that counts": (
         {"attempts"},

@@ -22,7 +22,7 @@ from support.share_keys import blocked, claimed_keys, make_keyed, send_keys
 CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
 SORT = "sluice._sort_events(sluice.share_group,integer,sluice.claim,pgq.event_template[])"
 TURNS = "sluice._end_turns(sluice.share_group,sluice.claim,bigint,bigint[],integer)"
-BACK = "sluice._put_back(sluice.key_turn,sluice.redelivery[],timestamp with time zone)"
+RETURNED = "sluice._write_returned(sluice.key_turn,sluice.redelivery[],timestamp with time zone)"
 
 
 # Sessions in a stated order
@@ -259,7 +259,7 @@ PLANTED = {
         "bool_and(e.ev_id = any (v_settled))",
         "bool_or(e.ev_id = any (v_settled))",
     ),
-    "what comes again comes in another order": (BACK, "order by w.place", "order by w.place desc"),
+    "what comes again comes in another order": (RETURNED, "order by w.place", "order by w.place desc"),
     "nobody looks at a key whose turn is over": (
         TURNS,
         "t.waiting > 0 or t.returned <> '{}'",

@@ -639,7 +639,7 @@ def test_share_groups_do_what_their_model_does(database_18, machine_seed):
 
 LOG_FUNCTIONS = "pgq._outdated_functions(integer[])"
 CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
-LEASE = "sluice._look_at_lease(sluice.share_group,sluice.claim,bigint,integer)"
+LEASE = "sluice._expire_lease(sluice.share_group,sluice.claim,bigint,integer)"
 # What is wrong → the function, what is in it, and what is put there instead.
 PLANTED = {
     "a late commit is skipped": (

@@ -377,17 +377,17 @@ PLANTED = {
         "bool_or(e.ev_id = any (v_settled))",
     ),
     "later events stay in the claim": (
-        "sluice._send_back(sluice.share_group,sluice.claim,sluice.outcome)",
+        "sluice._settle(sluice.share_group,bigint,text,bigint[],interval,text,text)",
         "if v_behind is null then",
         "if true then",
     ),
     "what comes again comes in the order in which it was given back": (
-        "sluice._put_back(sluice.key_turn,sluice.redelivery[],timestamp with time zone)",
+        "sluice._write_returned(sluice.key_turn,sluice.redelivery[],timestamp with time zone)",
         "order by w.place",
         "order by w.waiting_id desc",
     ),
     "a pause is not kept": (
-        "sluice._put_back(sluice.key_turn,sluice.redelivery[],timestamp with time zone)",
+        "sluice._write_returned(sluice.key_turn,sluice.redelivery[],timestamp with time zone)",
         "i_turn.due_at := greatest(i_turn.due_at, i_due_at);",
         "",
     ),

@@ -1,4 +1,4 @@
-"""sluice._event_key, _json_value and _require_key: what an event is kept in order by."""
+"""sluice._event_key and the option key of _group_settings: what an event is kept in order by."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support import value
 from support.log import error_of
 
 QUERY = "select sluice._event_key(%s, 'type', %s, 'one', 'two', 'three', 'four')"
-REQUIRE = "select sluice._require_key(%s)"
+REQUIRE = "select sluice._group_settings(null, jsonb_build_object('key', %s::text))"
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ def test_a_lease_that_has_not_ended_is_left_alone(connection, group):
 def test_more_leases_than_are_looked_at_in_one_claim_all_lapse(connection, group):
     replace_in(
         connection,
-        "sluice._look_at_leases(sluice.share_group,sluice.claim)",
+        "sluice._expire_leases(sluice.share_group,sluice.claim)",
         "v_leases_max constant integer := 1000",
         "v_leases_max constant integer := 3",
     )

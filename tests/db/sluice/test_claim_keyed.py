@@ -1,7 +1,7 @@
 """Groups with keys: the events of one are with one consumer at a time, in the order of the log, whatever becomes of them.
 
-sluice._take_keyed_events, _sort_events, _take_keyed_redeliveries, _take_key, _return_events, _put_back, _end_turns, _send_back,
-_last_turn, _parked_keys, _park_events, _write_key_events, _write_turns and _write_waiting.
+sluice._take_keyed_events, _sort_events, _take_keyed_redeliveries, _end_turns, _last_turn, _parked_keys, _park_events,
+_write_key_events, _write_returned, _write_turns and _write_waiting.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ def test_what_waits_for_a_key_that_is_parked_is_put_aside_in_bounded_steps(conne
     make_keyed(connection, "park")
     replace_in(
         connection,
-        "sluice._take_key(sluice.share_group,sluice.claim,text,integer,timestamp with time zone)",
+        "sluice._take_keyed_redeliveries(sluice.share_group,integer,sluice.claim)",
         "v_parked_max constant integer := 1000",
         "v_parked_max constant integer := 2",
     )

@@ -1,6 +1,6 @@
 """The steps of a claim and of an acknowledgement, as far as the functions that are made of them do not show them.
 
-_last_claim, _lock_group, _wait_for_group, _require_group, _next_window, _read_mail, _look_at_lease, _look_at_leases,
+_last_claim, _lock_group, _wait_for_group, _require_group, _next_window, _read_mail, _expire_lease, _expire_leases,
 _take_redeliveries, _next_look, _move_group, _write_claim; _hold_claim, _refuse_claim, _unsettled, _settle, _write_outcome,
 _claimed_events, _redeliver, _write_redelivery, _reject, _bury, _backoff; _group_settings, _group_start, _group_state.
 """

@@ -22,9 +22,18 @@ declare
         when 'ev_extra2' then i_ev_extra2
         when 'ev_extra3' then i_ev_extra3
         when 'ev_extra4' then i_ev_extra4
-        else sluice._json_value(i_ev_data, i_key)
     end;
 begin
+    if starts_with(i_key, '$') then
+        begin
+            v_key := jsonb_path_query_first(i_ev_data::jsonb, i_key::jsonpath, '{}', true) #>> '{}';
+        exception
+            -- No JSON; JSON with \u0000, with a number or a text too large for jsonb, or nested too deep.
+            when invalid_text_representation or untranslatable_character or numeric_value_out_of_range
+                or program_limit_exceeded or statement_too_complex then
+                null;
+        end;
+    end if;
     if octet_length(v_key) > v_bytes_max then
         return format('%s…%s', left(v_key, v_chars_kept), encode(sha256(convert_to(v_key, 'UTF8')), 'hex'));
     end if;

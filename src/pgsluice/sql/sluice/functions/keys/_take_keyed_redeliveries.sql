@@ -1,3 +1,5 @@
+-- Of a key that no claim has and whose time has come, the events that were handed out before come first, and then the others; both are
+-- found by number, however many were there before. The events of a parked key are put aside.
 create or replace function sluice._take_keyed_redeliveries(
     i_group sluice.share_group, i_qty integer, inout claim sluice.claim, out is_news boolean
 )
@@ -9,8 +11,14 @@ set jit = off
 as $$
 declare
     v_looks_max constant integer := 1000; -- a call; the next one goes on
+    v_parked_max constant integer := 1000; -- a look; the next one goes on
     v_next sluice.redelivery;
     v_turn sluice.key_turn;
+    v_is_parked boolean;
+    v_qty integer;
+    v_events sluice.redelivery[];
+    v_rest sluice.redelivery;
+    v_returned integer;
 begin
     is_news := false;
     for v_look in 1 .. v_looks_max
@@ -30,7 +38,7 @@ begin
         claim.upto_due := v_next.due_at;
         claim.upto_redelivery := v_next.redelivery_id;
         if v_next.look_at is not null then
-            perform sluice._look_at_lease(i_group, claim, v_next.look_at, coalesce(v_next.attempts, 0));
+            perform sluice._expire_lease(i_group, claim, v_next.look_at, coalesce(v_next.attempts, 0));
             continue;
         elsif v_next.ev_id is not null and v_next.key is null then
             perform sluice._write_key_events(claim.claim_id, array[v_next]);
@@ -38,12 +46,60 @@ begin
             continue;
         elsif v_next.ev_id is not null then
             v_turn := sluice._last_turn(i_group.group_id, v_next.key);
-            perform sluice._put_back(v_turn, array[v_next], '-infinity'::timestamptz);
+            perform sluice._write_returned(v_turn, array[v_next], '-infinity'::timestamptz);
             -- If others wait already, it is written when to look at the key.
             continue when v_turn.waiting > 0 or v_turn.returned <> '{}';
         end if;
-        claim.redeliveries := claim.redeliveries
-            + sluice._take_key(i_group, claim, v_next.key, i_qty - claim.redeliveries, claim.claimed_at);
+
+        v_turn := sluice._last_turn(i_group.group_id, v_next.key);
+        continue when v_turn.claim_id is not null or v_turn.due_at > claim.claimed_at; -- it is written when to look again
+        v_is_parked := sluice._parked_keys(i_group, array[v_next.key]) <> '{}';
+        v_qty := case when v_is_parked then v_parked_max else i_qty - claim.redeliveries end;
+        select array_agg(
+            row(
+                w.group_id, null, w.waiting_id, null, w.ev_id, w.ev_time, w.ev_txid, w.ev_type, w.ev_data,
+                w.ev_extra1, w.ev_extra2, w.ev_extra3, w.ev_extra4, w.redriven, w.attempts, w.deliveries, w.error, w.key, w.place
+            )::sluice.redelivery
+            order by not w.is_returned, w.place
+        )
+        into v_events
+        from (
+            select r.*
+            from sluice.key_waiting as r
+            where r.group_id = i_group.group_id and r.key = v_next.key and r.is_returned and r.waiting_id = any (v_turn.returned[1:v_qty])
+            union all
+            (
+                select q.*
+                from sluice.key_waiting as q
+                where q.group_id = i_group.group_id and q.key = v_next.key and not q.is_returned and q.waiting_id > v_turn.upto_waiting
+                order by q.waiting_id
+                limit greatest(0, v_qty - cardinality(v_turn.returned))
+            )
+        ) as w;
+        continue when v_events is null;
+
+        v_returned := cardinality(v_turn.returned[1:v_qty]);
+        v_turn.returned := v_turn.returned[v_qty + 1:];
+        if cardinality(v_events) > v_returned then
+            v_turn.waiting := v_turn.waiting - (cardinality(v_events) - v_returned);
+            v_turn.upto_waiting := (v_events[cardinality(v_events)]).redelivery_id;
+        end if;
+        if v_is_parked then
+            perform sluice._park_events(i_group, claim.claim_id, v_events);
+            perform sluice._write_turns(array[v_turn]);
+            if v_turn.waiting > 0 or v_turn.returned <> '{}' then
+                v_rest.key := v_next.key;
+                v_rest.due_at := claim.claimed_at;
+                perform sluice._write_redelivery(claim, v_rest);
+            end if;
+            continue;
+        end if;
+        v_turn.claim_id := claim.claim_id;
+        v_turn.since := clock_timestamp();
+        v_turn.due_at := '-infinity';
+        perform sluice._write_turns(array[v_turn]);
+        perform sluice._write_key_events(claim.claim_id, v_events);
+        claim.redeliveries := claim.redeliveries + cardinality(v_events);
     end loop;
 end;
 $$;

@@ -57,8 +57,14 @@ begin
             hint = 'lease more than 0; max_attempts and max_deliveries 1 or more; backoff constant, linear or exponential; no time over 100 years; '
                 'when_waiting block, skip or park; dead_letter_log another log';
     end if;
-    if v_group.key is not null then
-        perform sluice._require_key(v_group.key);
+    -- In its own spelling a path has its names in quotes. No filter, no function, no wildcard: nothing that costs or fails.
+    if v_group.key not in ('ev_type', 'ev_data', 'ev_extra1', 'ev_extra2', 'ev_extra3', 'ev_extra4')
+        and not (v_group.key like '$%' and v_group.key::jsonpath::text ~ '^\$(\."([^"\\]|\\.)*"|\[[0-9]+\])*$')
+    then
+        raise exception using
+            errcode = '22023',
+            message = format('a share group cannot have the key %L', v_group.key),
+            hint = 'use ev_type, ev_data, ev_extra1 to ev_extra4, or a path into ev_data such as $.customer.id or $.lines[0].sku';
     end if;
     if v_group.dead_letter_log is not null then
         perform pgq._require_log(v_group.dead_letter_log);

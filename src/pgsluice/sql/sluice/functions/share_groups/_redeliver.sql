@@ -5,6 +5,12 @@
 -- So max_attempts = 1 does not mean one delivery: an expired lease without a renewal or outcome redelivers the event up to max_deliveries (three
 -- times max_attempts unless set). The size of the event makes no difference: one that the dead-letter log does not take is dead-lettered
 -- into sluice.dead_event, in the same transaction (sluice._bury).
+--
+-- In a group with keys, an event that is due at once goes before the later ones of its key, whatever when_waiting is. If it has to wait:
+--
+--   block  it keeps the key: no event of the key is claimed before the event is due.
+--   skip   it waits alone, among the redeliveries.
+--   park   it is put aside, and all later events of the key.
 create or replace function sluice._redeliver(i_group sluice.share_group, i_now sluice.claim, i_outcome sluice.outcome)
 returns void
 language plpgsql
@@ -18,6 +24,7 @@ declare
     v_attempt integer := 1;
     v_delivery integer := 1;
     v_again sluice.redelivery[] := '{}';
+    v_of_key record;
     v_before constant text := '; before that: ';
     v_lapsed text;
 begin
@@ -70,7 +77,24 @@ begin
             );
             v_again := v_again || v_event;
         end loop;
-        perform sluice._return_events(i_group, i_now, i_outcome, v_again);
+        perform sluice._write_redelivery(i_now, e)
+        from unnest(v_again) as e
+        where e.key is null or i_group.when_waiting = 'skip' and e.due_at > i_outcome.outcome_at;
+
+        for v_of_key in
+            select e.key, array_agg(e order by e.place) as events, max(e.due_at) as due_at
+            from unnest(v_again) as e
+            where e.key is not null and not (i_group.when_waiting = 'skip' and e.due_at > i_outcome.outcome_at)
+            group by e.key
+        loop
+            if i_group.when_waiting = 'park'
+                and (v_of_key.due_at > i_outcome.outcome_at or sluice._parked_keys(i_group, array[v_of_key.key]) <> '{}')
+            then
+                perform sluice._park_events(i_group, i_outcome.claim_id, v_of_key.events);
+            else
+                perform sluice._write_returned(sluice._last_turn(i_group.group_id, v_of_key.key), v_of_key.events, v_of_key.due_at);
+            end if;
+        end loop;
         return;
     end if;
     -- Never behind the last one that was read, nor before it in time: see sluice._write_redelivery.

@@ -31,7 +31,7 @@ begin
                 claim.redeliveries := claim.redeliveries + 1;
             else
                 -- It may add redeliveries that are due now: ask again.
-                perform sluice._look_at_lease(i_group, claim, v_next.look_at, coalesce(v_next.attempts, 0));
+                perform sluice._expire_lease(i_group, claim, v_next.look_at, coalesce(v_next.attempts, 0));
                 v_has_looked := true;
                 exit;
             end if;

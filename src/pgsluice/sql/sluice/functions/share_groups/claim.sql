@@ -112,7 +112,7 @@ begin
         v_is_news := v_is_news or v_step.is_news;
     end if;
     if v_is_news or v_claim.claimed_at >= v_claim.look_at then
-        v_step := sluice._look_at_leases(v_group, v_claim);
+        v_step := sluice._expire_leases(v_group, v_claim);
         v_is_busy := v_step.is_busy;
         v_is_news := v_is_news or v_step.is_news or v_is_busy; -- so that nobody looks at as many again
         if v_group.key is null then

@@ -104,7 +104,7 @@ begin
                 return next;
             end if;
             if v_is_news or v_claim.claimed_at >= v_claim.look_at then
-                v_step := sluice._look_at_leases(v_group, v_claim);
+                v_step := sluice._expire_leases(v_group, v_claim);
                 v_claim := v_step.claim;
                 v_is_checked := sluice._check_renewed_leases(v_group, v_claim);
                 v_claim.look_at := sluice._next_look(v_claim, v_step.is_busy);

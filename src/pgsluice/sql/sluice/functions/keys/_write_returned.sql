@@ -1,5 +1,5 @@
--- In the order of the log among those that were put back before: before all that were never handed out.
-create or replace function sluice._put_back(i_turn sluice.key_turn, i_events sluice.redelivery[], i_due_at timestamptz)
+-- In the order of the log among the events of the key that were returned before, and before all that were never claimed.
+create or replace function sluice._write_returned(i_turn sluice.key_turn, i_events sluice.redelivery[], i_due_at timestamptz)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -29,7 +29,7 @@ begin
 end;
 $$;
 
-comment on function sluice._put_back(sluice.key_turn, sluice.redelivery[], timestamptz) is
-    'Let events of a key that were handed out wait for it again, not before a time.';
-revoke execute on function sluice._put_back(sluice.key_turn, sluice.redelivery[], timestamptz) from public;
-grant execute on function sluice._put_back(sluice.key_turn, sluice.redelivery[], timestamptz) to pgq_admin, sluice_admin;
+comment on function sluice._write_returned(sluice.key_turn, sluice.redelivery[], timestamptz) is
+    'Append claimed events of a key that are redelivered, not before a time, and their turn.';
+revoke execute on function sluice._write_returned(sluice.key_turn, sluice.redelivery[], timestamptz) from public;
+grant execute on function sluice._write_returned(sluice.key_turn, sluice.redelivery[], timestamptz) to pgq_admin, sluice_admin;

@@ -1,6 +1,6 @@
 -- Each lease is looked at once when it has ended, in the order of their ends. Nearly all are settled by then. A claim is made with the group's
 -- lock and a lease that ends in the future, so none ever ends behind the last one looked at: group time never decreases (sluice._next_claim).
-create or replace function sluice._look_at_leases(i_group sluice.share_group, inout claim sluice.claim, out is_news boolean, out is_busy boolean)
+create or replace function sluice._expire_leases(i_group sluice.share_group, inout claim sluice.claim, out is_news boolean, out is_busy boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -31,7 +31,7 @@ begin
         limit v_leases_max
     loop
         if v_lease.is_open then
-            v_events := v_events + sluice._look_at_lease(i_group, claim, v_lease.claim_id, 0);
+            v_events := v_events + sluice._expire_lease(i_group, claim, v_lease.claim_id, 0);
             is_news := true;
         end if;
         claim.lapsed_until := v_lease.lease_until;
@@ -43,7 +43,7 @@ begin
 end;
 $$;
 
-comment on function sluice._look_at_leases(sluice.share_group, sluice.claim) is
-    'Look at the leases that ended since the last claim.';
-revoke execute on function sluice._look_at_leases(sluice.share_group, sluice.claim) from public;
-grant execute on function sluice._look_at_leases(sluice.share_group, sluice.claim) to pgq_admin, sluice_admin;
+comment on function sluice._expire_leases(sluice.share_group, sluice.claim) is
+    'Expire the leases that ended since the last claim.';
+revoke execute on function sluice._expire_leases(sluice.share_group, sluice.claim) from public;
+grant execute on function sluice._expire_leases(sluice.share_group, sluice.claim) to pgq_admin, sluice_admin;

@@ -25,7 +25,7 @@ begin
         order by r.due_at, r.redelivery_id
         limit v_checks_max
     loop
-        perform sluice._look_at_lease(i_group, i_claim, v_check.look_at, coalesce(v_check.attempts, 0));
+        perform sluice._expire_lease(i_group, i_claim, v_check.look_at, coalesce(v_check.attempts, 0));
         delete from sluice.redelivery as r
         where r.group_id = v_check.group_id and r.due_at = v_check.due_at and r.redelivery_id = v_check.redelivery_id;
         v_checks := v_checks + 1;

@@ -2,7 +2,7 @@
 --
 -- A renewal is stamped by the server's clock, which may have been set back since: then it holds the claim from now on, once. i_renewal is the outcome_no of
 -- the renewal whose end was scheduled as this look; that renewal has expired.
-create or replace function sluice._look_at_lease(i_group sluice.share_group, i_now sluice.claim, i_claim_id bigint, i_renewal integer)
+create or replace function sluice._expire_lease(i_group sluice.share_group, i_now sluice.claim, i_claim_id bigint, i_renewal integer)
 returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -82,7 +82,7 @@ begin
 end;
 $$;
 
-comment on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint, integer) is
-    'Let a claim lapse whose lease has ended, unless it is settled, renewed or being acknowledged; returns how many of its events come again or are dead.';
-revoke execute on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint, integer) from public;
-grant execute on function sluice._look_at_lease(sluice.share_group, sluice.claim, bigint, integer) to pgq_admin, sluice_admin;
+comment on function sluice._expire_lease(sluice.share_group, sluice.claim, bigint, integer) is
+    'Expire the lease of a claim unless the claim is settled, renewed or being acknowledged; return how many events are redelivered or dead-lettered.';
+revoke execute on function sluice._expire_lease(sluice.share_group, sluice.claim, bigint, integer) from public;
+grant execute on function sluice._expire_lease(sluice.share_group, sluice.claim, bigint, integer) to pgq_admin, sluice_admin;
