@@ -75,7 +75,7 @@ SHOWN = {
     ],
     "`default_partition_length` counts, up to": [
         test_behaviour.PARTITION,
-        "db/pgmq/test__default_partition_length.py",
+        "db/pgmq/test_metrics_of_partitions.py",
     ],
     "`drop_queue` drops the template tables": ["db/pgmq/test__partman_create.py"],
     "`list_queues` and `metrics_all` by name": [

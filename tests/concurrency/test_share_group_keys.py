@@ -259,7 +259,11 @@ PLANTED = {
         "bool_and(e.ev_id = any (v_settled))",
         "bool_or(e.ev_id = any (v_settled))",
     ),
-    "what comes again comes in another order": (RETURNED, "order by w.place", "order by w.place desc"),
+    "what comes again comes in another order": (
+        RETURNED,
+        "order by w.place",
+        "order by w.place desc",
+    ),
     "nobody looks at a key whose turn is over": (
         TURNS,
         "t.waiting > 0 or t.returned <> '{}'",

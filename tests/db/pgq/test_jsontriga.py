@@ -1,9 +1,9 @@
 """jsontriga, and what all three capture triggers have in common: options, columns, errors, rights.
 
 The steps that the tests go through: `_trigger_fire` is the trigger, `_trigger_options` reads its arguments with
-`_trigger_names`, `_trigger_event` finds the key (`_trigger_key`) and the type (`_trigger_type`) of the event or refuses
-(`_trigger_refuse`), `_trigger_change` compares the rows by their columns (`_trigger_columns`, `_trigger_key_changed`) and writes
-them (`_trigger_row`, `_trigger_statement`), `_trigger_magic` and `_trigger_expressions_sql` set fields, `_trigger_when` decides.
+`_trigger_names`, `_trigger_event` finds the key and the type of the event or refuses (`_trigger_refuse`), `_trigger_change`
+compares the rows by their columns (`_trigger_key_changed`), writes them (`_trigger_row`, `_trigger_statement`) and sets fields
+from columns, `_trigger_expressions_sql` sets fields by expressions, `_trigger_when` decides.
 """
 
 import json

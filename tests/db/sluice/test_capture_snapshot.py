@@ -1,4 +1,4 @@
-"""The events of rows that are there: also _require_capture, _capture_walk (the order), _capture_whole and _append_rows."""
+"""The events of rows that are there: also _require_capture, _capture_walk (the order) and _append_rows."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""sluice.claim_messages with its steps _claim_limited, _room, _in_flight, _lock_limits and _wait_for_limits; keys and priorities have
+"""sluice.claim_messages with its steps _claim_limited, _room, _in_flight and _lock_limits; keys and priorities have
 files of their own."""
 
 import psycopg

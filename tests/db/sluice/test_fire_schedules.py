@@ -1,6 +1,6 @@
 """sluice.fire_schedules: what is due is sent, each slot once; what was missed, what fails, and what is early.
 
-Covers _fire_schedule, _slot_to_fire, _latest_slot, _slot_after, _slot_due_at, _send_scheduled and _require_schedule.
+Covers _fire_schedule, _slot_to_fire, _slot_after, _slot_due_at, _send_scheduled and _require_schedule.
 """
 
 from datetime import UTC, datetime, timedelta

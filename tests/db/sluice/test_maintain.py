@@ -55,7 +55,10 @@ def messages(connection, queue_name="orders"):
 
 
 def in_default(connection):
-    return value(connection, "select pgmq._default_partition_length('orders')")
+    return value(
+        connection,
+        "select (select count(*) from pgmq.q_orders_default) + (select count(*) from pgmq.a_orders_default)",
+    )
 
 
 def test_where_there_is_nothing_to_do_it_says_nothing(orders):

@@ -1,4 +1,4 @@
-"""Covers _stages, _refuse_stage, _targets, _send_deduplicated and _keyed_headers too."""
+"""Covers _stages, _refuse_stage, _targets and _keyed_headers too."""
 
 import psycopg
 import pytest

@@ -36,7 +36,7 @@ begin
     perform pgmq._partman_forget(queue_name);
     execute format('drop table if exists pgmq.%I', v_queue);
     execute format('drop table if exists pgmq.%I', v_archive);
-    perform pgmq._drop_reader(queue_name);
+    execute format('drop function if exists pgmq.%I(timestamptz, interval, integer, jsonb, boolean)', v_queue);
     perform pgmq._forget_attempts(queue_name);
     delete from pgmq.meta as m where m.queue_name = drop_queue.queue_name;
     return true;

@@ -1,3 +1,5 @@
+-- The length of the default partitions, of the queue and its archive together as in PGMQ, is exact up to v_counted_max and the planner's
+-- estimate beyond it: a scrape must not read all of a backlog. It is null where neither is partitioned.
 create or replace function pgmq.metrics(queue_name text)
 returns pgmq.metrics_result
 language plpgsql
@@ -5,7 +7,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_queue text := pgmq.format_table_name(queue_name, 'q');
+    v_counted_max constant integer := 10000; -- in a default partition
     v_counted record;
+    v_default record;
+    v_rows bigint;
     v_result pgmq.metrics_result;
 begin
     select * into v_counted from pgmq._count(v_queue, now());
@@ -20,7 +25,19 @@ begin
     into v_result.total_messages;
     v_result.scrape_time := now();
     v_result.queue_visible_length := v_counted.visible;
-    v_result.default_partition_length := pgmq._default_partition_length(queue_name);
+    for v_default in
+        select key.default_partition as leaf, c.reltuples::bigint as row_estimate
+        from (values ('q'), ('a')) as kind (prefix)
+        cross join lateral to_regclass(format('pgmq.%I', pgmq.format_table_name(metrics.queue_name, kind.prefix))) as parent (oid)
+        cross join lateral sluice._partition_key(parent.oid) as key
+        join pg_class as c on c.oid = key.default_partition
+    loop
+        execute format('select count(*) from (select from %s limit $1) as counted', v_default.leaf)
+        into v_rows
+        using v_counted_max;
+        v_result.default_partition_length := coalesce(v_result.default_partition_length, 0)
+            + case when v_rows < v_counted_max then v_rows else greatest(v_rows, v_default.row_estimate) end;
+    end loop;
     return v_result;
 end;
 $$;

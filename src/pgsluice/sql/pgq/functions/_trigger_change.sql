@@ -1,4 +1,6 @@
 -- The rows are of the table's type, not records: so the plans in here are of one table each.
+--
+-- All that runs once a row is PL/pgSQL: it keeps its plans; SQL functions that are not inlined do not.
 create or replace function pgq._trigger_change(
     fields text[], kind text, operation text, source_table oid, key text[], ignored text[], backup boolean,
     queue_name text, row_before anyelement, row_after anyelement
@@ -11,12 +13,27 @@ declare
     v_is_update constant boolean := operation = 'UPDATE';
     v_before constant text[] := pgq._trigger_contents(record_out(row_before)::text);
     v_after constant text[] := pgq._trigger_contents(record_out(row_after)::text);
+    c_fields constant text[] := array[
+        '_pgq_ev_type', '_pgq_ev_data', '_pgq_ev_extra1', '_pgq_ev_extra2', '_pgq_ev_extra3', '_pgq_ev_extra4'
+    ];
+    v_field integer;
     v_columns record;
     v_suspects text[] := '{}';
     v_shown_changed boolean := false;
     v_hidden_changed boolean := false;
 begin
-    v_columns := pgq._trigger_columns(source_table, key, ignored);
+    select
+        coalesce(array_agg(c.attname::text order by c.attnum), '{}') as names,
+        array_agg(c.atttypid order by c.attnum) as types,
+        array_agg(c.attname = any (key) and not c.is_magic order by c.attnum) as in_key,
+        array_agg(c.is_magic order by c.attnum) as magic,
+        array_agg(c.is_magic or coalesce(c.attname = any (ignored), false) order by c.attnum) as hidden
+    into v_columns
+    from (
+        select a.attname, a.atttypid, a.attnum, starts_with(a.attname, '_pgq_ev_') as is_magic
+        from pg_attribute as a
+        where a.attrelid = source_table and a.attnum > 0 and not a.attisdropped
+    ) as c;
     if v_is_update then
         for v_column in 1..cardinality(v_columns.names)
         loop
@@ -56,10 +73,21 @@ begin
     if backup and v_is_update then
         fields[4] := pgq._trigger_row(kind, v_columns.names, v_columns.types, v_before, v_columns.hidden, row_before);
     end if;
+    -- A column with the name of a field sets that field.
     if true = any (v_columns.magic) then
-        fields := pgq._trigger_magic(
-            fields, v_columns.names, case operation when 'DELETE' then v_before else v_after end, v_columns.magic
-        );
+        for v_column in 1..cardinality(v_columns.names)
+        loop
+            continue when not v_columns.magic[v_column];
+            v_field := array_position(c_fields, v_columns.names[v_column]);
+            if v_field is null then
+                raise exception using
+                    errcode = 'PQ007',
+                    message = format('Unknown magic column: %s', v_columns.names[v_column]),
+                    detail = 'A column whose name begins with _pgq_ev_ is a field of the event.',
+                    hint = 'name it _pgq_ev_type, _pgq_ev_data or _pgq_ev_extra1 to _pgq_ev_extra4, or begin it otherwise';
+            end if;
+            fields[v_field] := case operation when 'DELETE' then v_before[v_column] else v_after[v_column] end;
+        end loop;
     end if;
     return fields;
 end;

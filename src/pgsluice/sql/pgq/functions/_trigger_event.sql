@@ -20,7 +20,17 @@ begin
     v_options := pgq._trigger_options(operation, moment, level, arguments);
     skip := v_options.skip;
     expressions := v_options.expressions;
-    v_key := coalesce(regexp_split_to_array(v_options.pkey, ','), pgq._trigger_key(source_table));
+    v_key := coalesce(regexp_split_to_array(v_options.pkey, ','), array(
+        -- The primary key. Columns that are only included in the index are no part of it.
+        select a.attname::text
+        from pg_index as i
+        cross join unnest(i.indkey::smallint[]) with ordinality as k (attnum, position)
+        join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+        where i.indrelid = source_table
+          and i.indisprimary
+          and k.position <= i.indnkeyatts
+        order by k.position
+    ));
     if operation in ('UPDATE', 'DELETE') and array_to_string(v_key, '') = '' then
         perform pgq._trigger_refuse(
             'Update/Delete on table without pkey',
@@ -37,8 +47,15 @@ begin
     end if;
 
     fields := array[
-        pgq._trigger_type(kind, operation, table_name, v_key), case kind when 'json' then '{}' else '' end, v_table,
-        null, null, null
+        case
+            when kind = 'json' then format(
+                '{"op":%s,"table":%s,"pkey":%s}', to_json(operation), array_to_json(table_name), array_to_json(v_key)
+            )
+            when operation = 'TRUNCATE' then 'R'
+            when kind = 'statement' then left(operation, 1)
+            else format('%s:%s', left(operation, 1), array_to_string(v_key, ','))
+        end,
+        case kind when 'json' then '{}' else '' end, v_table, null, null, null
     ];
     if operation <> 'TRUNCATE' then
         fields := pgq._trigger_change(

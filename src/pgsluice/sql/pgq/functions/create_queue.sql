@@ -10,6 +10,7 @@ declare
     v_event_seq text;
     v_tick_seq text;
     v_ntables integer;
+    v_statement text;
 begin
     if i_queue_name is null then
         raise exception using
@@ -52,7 +53,10 @@ begin
         perform pgq._create_segment(v_queue_id, v_number);
     end loop;
 
-    perform pgq._create_log_functions(v_queue_id);
+    for v_statement in select f.statement from pgq._outdated_functions(array[v_queue_id]) as f
+    loop
+        execute v_statement;
+    end loop;
     perform pgq._grant_queue(v_queue_id);
     perform pgq.ticker(i_queue_name);
     return 1;

@@ -7,6 +7,7 @@ as $$
 declare
     v_queue_id integer;
     v_table name;
+    v_function regprocedure;
 begin
     -- The row lock makes a registration that runs at this moment wait, and then fail.
     select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = x_queue_name for update;
@@ -56,7 +57,18 @@ begin
     delete from pgq.origin as o where o.queue_id = v_queue_id;
     execute format('drop sequence pgq.%I', format('event_%s_id_seq', v_queue_id));
     execute format('drop sequence pgq.%I', format('event_%s_tick_seq', v_queue_id));
-    perform pgq._drop_log_functions(v_queue_id);
+    for v_function in
+        select p.oid::regprocedure
+        from pg_proc as p
+        where p.pronamespace = 'pgq'::regnamespace
+          -- The range is searched by an index; '`' comes before the letters.
+          and (
+            p.proname > format('tick_%s_`', v_queue_id)::name and p.proname < format('tick_%s_{', v_queue_id)::name
+            or p.proname > format('event_%s_`', v_queue_id)::name and p.proname < format('event_%s_{', v_queue_id)::name
+          )
+    loop
+        execute format('drop function %s', v_function);
+    end loop;
     return 1;
 end;
 $$;

@@ -39,6 +39,7 @@ declare
     v_locked boolean;
     v_contents json[];
     v_last jsonb;
+    v_rows_at_once constant integer := 1000; -- of a table without a key
 begin
     v_options := sluice._require_capture(source_table, queue_name);
     if qty is null or qty < 1 then
@@ -50,7 +51,27 @@ begin
     v_shape := sluice._capture_shape(source_table::oid, v_options);
     v_walk := sluice._capture_walk(source_table::oid, v_shape.key_columns, after_key);
     if v_walk.key_sql is null then
-        perform sluice._capture_whole(source_table, queue_name, v_options);
+        -- Without a key there is no order to continue in, and no row to be recognised by its events. So writers are locked out.
+        execute format('lock table %s in share mode', source_table);
+        v_shape := sluice._capture_shape(source_table::oid, v_options);
+        for v_contents in
+            execute format(
+                'select array_agg(c.content)
+                 from (
+                     select (select row_to_json(c.*) from (select %s) as c) as content,
+                         (row_number() over () - 1) / $1 as piece
+                     from %s as r
+                 ) as c
+                 group by c.piece
+                 order by c.piece',
+                v_shape.columns_sql, source_table
+            )
+            using v_rows_at_once
+        loop
+            perform sluice._append_rows(
+                queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_contents
+            );
+        end loop;
         return null;
     end if;
 

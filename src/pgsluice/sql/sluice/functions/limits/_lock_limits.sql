@@ -9,6 +9,7 @@ as $$
 declare
     v_lock_class constant integer := 1936484717;
     v_limits sluice.queue_limits;
+    v_holder text;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -20,7 +21,18 @@ begin
             hint = 'claim in a READ COMMITTED transaction, best one of its own';
     end if;
     if not sluice._try_lock(v_lock_class, limits_id) then
-        perform sluice._wait_for_limits(limits_id);
+        v_holder := sluice._wait_for_lock(v_lock_class, limits_id);
+        if v_holder is not null then
+            raise exception using
+                errcode = 'lock_not_available',
+                message = format(
+                    'queue %L is being claimed from in a transaction that stays open', (
+                        select l.queue_name from sluice.queue_limits as l where l.limits_id = _lock_limits.limits_id
+                    )
+                ),
+                detail = v_holder,
+                hint = 'commit right after each claim from a queue with limits';
+        end if;
     end if;
     select l.*
     into v_limits

@@ -14,6 +14,8 @@ set synchronize_seqscans = off
 as $$
 declare
     v_now timestamptz := clock_timestamp();
+    v_messages_max constant integer := 1000; -- in a part
+    v_messages record;
     v_stage record;
     v_queues text[];
     v_queue text;
@@ -54,7 +56,26 @@ begin
         foreach v_queue in array v_queues
         loop
             if 'deduplication_key' = any (v_stage.columns) then
-                v_sent := v_sent + sluice._send_deduplicated(v_queue, v_stage.stage_id, v_vt, v_headers, v_where, v_now);
+                for v_messages in
+                    execute format(
+                        'select r.vt,
+                            array_agg(r.message order by r.number) as messages,
+                            array_agg(r.headers order by r.number) as headers,
+                            array_agg(r.deduplication_key order by r.number) as keys
+                        from (
+                            select %s as vt, s.message, %s as headers, s.deduplication_key, row_number() over () as number
+                            from sluice.stage_%s as s
+                            %s
+                        ) as r
+                        group by r.vt, (r.number - 1) / $3
+                        order by min(r.number)',
+                        v_vt, v_headers, v_stage.stage_id, v_where
+                    )
+                    using v_now, v_queue, v_messages_max
+                loop
+                    perform sluice.send_batch(v_queue, v_messages.messages, v_messages.keys, v_messages.headers, v_messages.vt);
+                    v_sent := v_sent + cardinality(v_messages.messages);
+                end loop;
                 continue;
             end if;
             execute format(

@@ -2,7 +2,7 @@ import pytest
 
 from support import rows, value
 
-LENGTH = "select pgmq._default_partition_length('orders')"
+LENGTH = "select default_partition_length from pgmq.metrics('orders')"
 
 
 @pytest.fixture

@@ -1,4 +1,3 @@
-import psycopg
 import pytest
 
 from support import rows, value
@@ -26,11 +25,6 @@ def test_a_log_has_functions_of_its_own_until_it_is_dropped(connection, log):
     connection.execute("select pgq.drop_queue('changes')")
 
     assert rows(connection, OWN) == []
-
-
-def test_they_are_not_dropped_before_the_log(connection, log):
-    with pytest.raises(psycopg.errors.ObjectInUse, match="the log exists"):
-        connection.execute("select pgq._drop_log_functions(1)")
 
 
 def test_they_are_pinned_described_and_not_for_everybody(connection, log):
