@@ -128,7 +128,11 @@ BUGS = {
     ),
     "a retry that does not wait": (
         {"early"},
-        ("sluice._backoff(sluice.share_group,integer)", "return case", "return 0 * case"),
+        (
+            "sluice._backoff(sluice.share_group,integer)",
+            "select sluice._backoff(",
+            "select 0 * sluice._backoff(",
+        ),
     ),
     "a retry that never ends": (
         {"again"},
@@ -142,8 +146,8 @@ BUGS = {
         {"lost"},
         (
             "sluice._bury(sluice.share_group,bigint,sluice.redelivery,text,text)",
-            "if not found then",
-            "return; if not found then",
+            "if found then",
+            "return; if found then",
         ),
     ),
     "outcomes read by the newest": (
