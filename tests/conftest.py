@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -279,6 +279,14 @@ def database(server: EmbeddedServer) -> Iterator[Database]:
 def database_18(server_18: EmbeddedServer) -> Iterator[Database]:
     """A database with the schemas installed, on PostgreSQL 18."""
     yield from _new_database(server_18, TEMPLATE)
+
+
+@pytest.fixture
+def make_database_18(server_18: EmbeddedServer) -> Iterator[Callable[[], Database]]:
+    """A function that returns a new database with the schemas installed, on PostgreSQL 18, at each call."""
+    with ExitStack() as stack:
+        new_database = contextmanager(_new_database)
+        yield lambda: stack.enter_context(new_database(server_18, TEMPLATE))
 
 
 @pytest.fixture

@@ -204,12 +204,16 @@ SHOWN_ALWAYS = ("a lapse that ignores renewals",)
         for name, bug in BUGS.items()
     ],
 )
-def test_a_small_run_finds_each_planted_bug(database_18, tmp_path, seed, bug):
+def test_a_small_run_finds_each_planted_bug(make_database_18, tmp_path, seed, bug):
     found, *changes = bug
-    with database_18.connect() as connection:
-        for function, old, new in changes:
-            replace_in(connection, function, old, new)
-
-    _, violations = small_run(database_18, tmp_path, seed)
-
-    assert found & {line.partition(":")[0] for line in violations}
+    # A race is not lost in every run.
+    for number in range(3):
+        database, folder = make_database_18(), tmp_path / str(number)
+        folder.mkdir()
+        with database.connect() as connection:
+            for function, old, new in changes:
+                replace_in(connection, function, old, new)
+        _, violations = small_run(database, folder, seed + number)
+        if found & {line.partition(":")[0] for line in violations}:
+            return
+    pytest.fail(f"three runs without {' or '.join(sorted(found))}: {violations}")
