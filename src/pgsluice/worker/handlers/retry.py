@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import random
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from pgsluice.backoff import jittered
 from pgsluice.errors import ArgumentError
 from pgsluice.outcome import require_delay
 
@@ -67,8 +67,7 @@ class RetryPolicy:
     def delay_s(self, attempt: int) -> float:
         """Seconds to wait after this attempt (the first is 1) failed."""
         delay_s = min(self._growth(attempt) * self.first_delay_s, self.max_delay_s)
-        # Jitter spreads retries out, it keeps no secret.
-        return delay_s * (1 - random.random() / 2) if self.jitter else delay_s  # noqa: S311
+        return jittered(delay_s) if self.jitter else delay_s
 
     def _growth(self, attempt: int) -> float:
         if self.backoff == "constant":
