@@ -13,7 +13,7 @@ import pytest
 from support import replace_in, rows, value, wait_for_lock
 
 BEGIN = "select * from sluice.begin_attempts('orders', '{1}', '{2}', 'w', 3)"
-FAIL = 'select * from sluice.fail(\'orders\', \'[{"msg_id": 1, "read_ct": 2, "delay": 600}]\')'
+FAIL = 'select msg_id, outcome, attempt from sluice.fail(\'orders\', \'[{"msg_id": 1, "read_ct": 2, "delay": 600}]\')'
 HAND_BACK = "select * from sluice.hand_back('orders', '{1}', '{2}', 600)"
 
 
