@@ -164,4 +164,7 @@ def test_dump_that_begins_while_the_ledgers_are_copied_has_them(database, connec
             break
 
     assert emptied == [("kept", reason)]
+    wait_until(
+        lambda: value(connection, "select pgq._dumped_by() is null") is True, "the session's end"
+    )
     assert value(connection, "select action from sluice._maintain_ledgers(0)") == "emptied"
