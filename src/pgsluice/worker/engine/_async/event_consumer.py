@@ -95,7 +95,8 @@ class AsyncEventConsumer:
             queue_name: An existing log.
             consumer_name: Its position is kept under this name.
             on_event: Called with a connection in a transaction, and an event. It must not commit or roll back. It may
-                return or raise `Retry` (an attempt that counts), `Release` (one that does not) or `Reject`: returned,
+                return or raise `Retry` (an attempt that counts towards `retry`; without it there is no limit),
+                `Release` (one that does not count) or `Reject`: returned,
                 what it wrote stays; raised, what it wrote for this event is rolled back.
             on_batch: Called with a connection in a transaction, and an `EventBatch` to read events from.
             retry: What to do when `on_event` raises: roll back what it did for this event, deliver the event again
