@@ -201,8 +201,7 @@ class QueueSource:
 
     def acknowledgement(self, delivery: Delivery) -> Call[Result]:
         """As in `Source`."""
-        keep = claims.archive if self._is_kept else claims.delete
-        call = keep(self._queue_name, _messages([delivery]))
+        call = self._keep([delivery])
         return Call(
             call.sql,
             call.parameters,
@@ -238,8 +237,7 @@ class QueueSource:
                     failures.append(_failed_message(delivery, outcome, settlement.failure))
         calls: list[tuple[Call[list[ClaimOutcome]], list[Delivery]]] = []
         if done:
-            keep = claims.archive if self._is_kept else claims.delete
-            calls.append((keep(self._queue_name, _messages(done)), done))
+            calls.append((self._keep(done), done))
         if failed:
             fail = retries.fail(
                 self._queue_name, failures, worker=self._worker_id, policy=self._policy()
@@ -270,6 +268,11 @@ class QueueSource:
             "backoff_jitter": retry.jitter,
             "backoff_factor": retry.factor,
         }
+
+    def _keep(self, deliveries: Sequence[Delivery]) -> Call[list[ClaimOutcome]]:
+        """Return the call that archives or deletes messages that are done."""
+        keep = claims.archive if self._is_kept else claims.delete
+        return keep(self._queue_name, _messages(deliveries))
 
     def _settled(
         self, delivery: Delivery, settlement: Settlement, said: ClaimOutcome
