@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from support import rows, value
+from support import rows, value, wait_until
 from support.share_groups import let_pass
 
 
@@ -61,6 +61,26 @@ def test_the_position_of_a_group_that_has_all_goes_on_without_a_claim(connection
 
     assert position(connection) == 2
     assert maintain(connection) == []
+
+
+@pytest.mark.parametrize("options", ["{}", '{"key": "ev_type"}'])
+def test_claims_move_the_position_past_the_last_event_after_maintenance_wrote_a_claim(
+    connection, group, options
+):
+    connection.execute("select sluice.create_group('changes', 'last', %s)", [options])
+    connection.execute("select pgq.insert_event('changes', 't', '6')")
+    connection.execute("select sluice.log_tick('changes')")
+    claimed = rows(connection, "select claim_id, ev_data from sluice.claim('changes', 'last', 1)")
+    assert [data for _, data in claimed] == ["6"]
+    connection.execute("select sluice.acknowledge('changes', 'last', %s)", [claimed[0][0]])
+    maintain(connection)
+
+    def is_past():
+        assert rows(connection, "select * from sluice.claim('changes', 'last', 1)") == []
+        stands = "select last_tick from pgq.get_consumer_info('changes', 'last')"
+        return value(connection, stands) == value(connection, "select max(tick_id) from pgq.tick")
+
+    wait_until(is_past, "the position behind the last event")
 
 
 def test_the_position_waits_for_an_open_claim(connection, group):

@@ -77,8 +77,11 @@ begin
     elsif v_group.lost is not null then
         perform pgq._refuse_lost(v_group.sub_key, v_group.lost);
     end if;
-    -- May the group have anything to move past? Not if nothing is open, and until a tick comes.
-    v_is_settled := v_claim.events + v_claim.redeliveries = 0 and v_claim.open_claim = v_claim.claim_id;
+    -- May the group have anything to move past? Not if nothing is open and the window is exhausted, and until a tick comes. A row that
+    -- maintenance wrote holds nothing, but its window may have been read up to the last event only by the claim before it.
+    v_is_settled := v_claim.events + v_claim.redeliveries = 0
+        and v_claim.open_claim = v_claim.claim_id
+        and v_claim.upto_ev_id = v_ev_id_max;
     v_upto_tick := v_claim.upto_tick;
     -- The group clock and the number of the claim: see sluice._next_claim.
     v_now := clock_timestamp();
