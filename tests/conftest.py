@@ -48,6 +48,9 @@ BY_TURNS = (
 )
 # What these give a test, one after the other, shows the same in another way. `make test` takes one for each test, in turn.
 VARIANTS = {"server", "peer", "installation", "make", "clients", "style", "is_async", "handle", "consuming"}  # fmt: skip
+# Of a test with many cases, `make test` runs as many there. Elsewhere a case costs next to nothing, or is a run of its own.
+CASES = 2
+MANY_CASES = ("tests/db/", "tests/compat/", "tests/acceptance/", "tests/client/")
 SPARK = "tests/spark/"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 8 << 30
@@ -107,6 +110,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
         _mark_further_variants(items)
+        _mark_further_cases(items)
     # It takes longest, and where processes share the tests, all would end up waiting for it.
     items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
 
@@ -125,6 +129,18 @@ def _mark_further_variants(items: list[pytest.Item]) -> None:
         for item in variants:
             if item is not first:
                 item.add_marker(pytest.mark.slow)
+
+
+def _mark_further_cases(items: list[pytest.Item]) -> None:
+    """Mark as `slow` the cases of a test but for CASES of them: the same in each process and in each run."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.nodeid.startswith(MANY_CASES) and not item.get_closest_marker("slow"):
+            cases[item.nodeid.split("[")[0]].append(item)
+    for alike in cases.values():
+        alike.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
+        for item in alike[CASES:]:
+            item.add_marker(pytest.mark.slow)
 
 
 class SparkInOneProcess(LoadFileScheduling):

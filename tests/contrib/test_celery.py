@@ -204,7 +204,8 @@ class TestControl:
 
         def on_event(event):
             seen.append(event["type"])
-            receiver.should_stop = event["type"] == "task-succeeded"
+            # Heartbeats come in between, also behind the last of the task's events.
+            receiver.should_stop = receiver.should_stop or event["type"] == "task-succeeded"
 
         with app.connection() as connection:
             receiver = app.events.Receiver(connection, handlers={"*": on_event})
