@@ -1,1 +1,1 @@
-"""Benchmarks: one question a workload, the same calls on each system, in one server."""
+"""Benchmarks: one question per workload, with the same calls on each system, on one server."""

@@ -1,4 +1,4 @@
-"""How each system hands one stream of messages out to competing consumers, and is told what is done."""
+"""Adapters for competing consumers: claim and complete messages in each system."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from bench.systems.pgmq import Pgmq
 NAME = "bench"
 DATA = '{"order": 4711, "state": "paid", "note": "' + "x" * 60 + '"}'  # about 100 bytes
 LEASE_S = 60
-TRANSACTION = 10_000  # messages of one transaction, when many are filled in
+TRANSACTION = 10_000  # messages per transaction of a bulk fill
 
 
 class Competing(Protocol):
-    """Messages of which each goes to one of several consumers."""
+    """Queue whose messages are distributed to competing consumers."""
 
     schemas: tuple[str, ...]
 
     def create(self, session: psycopg.Connection[Any]) -> None:
-        """Create it, empty."""
+        """Create it."""
 
     def drop(self, session: psycopg.Connection[Any]) -> None:
-        """Drop it with all that is in it."""
+        """Drop it with its messages."""
 
     def fill(self, session: psycopg.Connection[Any], messages: int) -> None:
-        """Put many in, as a producer would have done in the past: ticked, vacuumed, after a checkpoint."""
+        """Fill it with a backlog: ticked, vacuumed, after a checkpoint."""
 
     def send(self, session: psycopg.Connection[Any], messages: int) -> None:
-        """Put some in, in one call."""
+        """Send messages in one call."""
 
     def claim(self, session: psycopg.Connection[Any], qty: int) -> tuple[Any, int]:
-        """Take up to so many; return what to say when they are done, and how many came."""
+        """Claim up to `qty` messages; return the token to complete them with, and their number."""
 
     def complete(self, session: psycopg.Connection[Any], claimed: Any) -> None:
-        """Say that they are done."""
+        """Acknowledge the messages."""
 
     def completed(self, session: psycopg.Connection[Any]) -> int:
-        """How many are done since it was created or filled, which is not for ever."""
+        """Return the number of messages completed since it was created or filled."""
 
     def cycle(self, qty: int) -> str:
-        """Take and complete, as a script of pgbench."""
+        """Return a pgbench script that claims and completes messages."""
 
 
 class ShareGroup:
@@ -172,7 +172,7 @@ _SYSTEMS: dict[str, Competing] = {}
 
 
 def competing(system: str) -> Competing:
-    """The messages of one system, by its name; ours is a share group."""
+    """Return the adapter of a system by name; ours is a share group."""
     if system not in _SYSTEMS:
         _SYSTEMS[system] = WorkQueue() if system == Pgmq.name else ShareGroup()
     return _SYSTEMS[system]

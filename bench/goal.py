@@ -1,4 +1,4 @@
-"""What a question is to reach, and why it does not, where it does not."""
+"""Goals of questions, with the reasons for missed ones."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ PEER = "peer"
 
 @dataclass(frozen=True)
 class Goal:
-    """The least that our rate is to be.
+    """Minimum rate or ratio of a question.
 
     Attributes:
-        least: How many a second, or how many times what it is compared with.
-        of: What that is: `PEER`, a peer's rate; the name of another question, our rate there; None.
-        why_missed: Said with the result when it is not reached.
-        peer: Which peer; None: the first.
-        unit: Said behind `least` where it is compared with nothing.
+        least: Minimum rate per second, or minimum ratio to `of`.
+        of: `PEER` for a peer's rate; the name of another question for our rate there; None for an absolute rate.
+        why_missed: Reason to show if it is missed.
+        peer: Name of the peer; None for the first.
+        unit: Unit of an absolute rate.
     """
 
     least: float
@@ -35,7 +35,7 @@ class Goal:
         return f"{self.least:.2g} of {self.peer or 'the peer' if self.of == PEER else self.of}"
 
     def ratio(self, question: str, medians: dict[str, dict[str, float]]) -> float:
-        """What is to be `least` or more, from medians (question → system → rate, ours first)."""
+        """Return the value to compare with `least`, from medians (question → system → rate, ours first)."""
         ours, *peers = medians[question].values()
         if self.of is None:
             return ours
@@ -44,5 +44,5 @@ class Goal:
         return ours / (peers[0] if self.peer is None else medians[question][self.peer])
 
     def reached(self, question: str, medians: dict[str, dict[str, float]]) -> bool:
-        """Whether the medians reach it."""
+        """True if the medians reach the goal."""
         return self.ratio(question, medians) >= self.least

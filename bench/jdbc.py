@@ -1,4 +1,4 @@
-"""Spark's own JDBC source and sink as peers, and the one session in which all workloads of Spark run."""
+"""Spark's JDBC source and sink as peers, and the Spark session of all workloads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VARIABLE = "PGSLUICE_BENCH_JDBC_JAR"
 
 
 def jar() -> Path | None:
-    """PostgreSQL's JDBC driver: from the variable, or Debian's, or Maven's; None when it is not there."""
+    """Find PostgreSQL's JDBC driver: from the variable, Debian or Maven; None if it is not installed."""
     named = os.environ.get(VARIABLE)
     places = [Path(named)] if named else [Path("/usr/share/java/postgresql.jar")]
     places += sorted((Path.home() / ".m2").glob("repository/org/postgresql/postgresql/*/*.jar"))
@@ -23,7 +23,7 @@ def jar() -> Path | None:
 
 
 def session() -> SparkSession:
-    """A Spark that has the driver, if that is there."""
+    """Return a Spark session with the driver, if installed."""
     from pgsluice.spark.session import spark_session
 
     driver = jar()
@@ -32,11 +32,11 @@ def session() -> SparkSession:
 
 
 def options(url: str, **parameters: str) -> dict[str, str]:
-    """What Spark's format `jdbc` needs to reach a server that listens on TCP.
+    """Return options of Spark's format `jdbc` for a server that listens on TCP.
 
     Args:
-        url: Of libpq.
-        parameters: The driver's own.
+        url: libpq URL.
+        parameters: Parameters of the driver.
     """
     parts = conninfo.conninfo_to_dict(url)
     query = "&".join(f"{name}={value}" for name, value in parameters.items())

@@ -1,4 +1,4 @@
-"""Where a question is asked."""
+"""Database of a measured system."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pgsluice.embedded import EmbeddedServer
 
 @dataclass(frozen=True)
 class Place:
-    """A database with one system.
+    """Database with one system.
 
     Attributes:
-        name: Of the system.
-        connection: To it, in autocommit mode.
-        server: Where it is, for who needs another connection or a program.
+        name: Name of the system.
+        connection: Connection in autocommit mode.
+        server: Its server, for further connections and programs.
     """
 
     name: str

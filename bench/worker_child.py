@@ -1,9 +1,9 @@
-"""What a process of `working.Child` does: `python -m bench.worker_child TASK SYSTEM URL NUMBERS`.
+"""Program of `working.Child`: `python -m bench.worker_child TASK SYSTEM URL NUMBERS`.
 
-It says `ready`, waits for a line, does its task, and prints what it measured as JSON:
-- `drain`: runs a worker until so many messages are handled; seconds until it has acknowledged them and stopped.
-- `serve`: the same for messages that hold the time when they were sent; seconds from then until each was handled.
-- `send`: sends such messages at a steady pace; how many it sent a second.
+It prints `ready`, waits for a line, runs its task, and prints the measurement as JSON:
+- `drain`: run a worker until N messages are handled; seconds until it has acknowledged them and stopped.
+- `serve`: the same for messages that contain their send time; seconds from send to handling of each.
+- `send`: send such messages at a fixed rate; messages sent per second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The fixture `pgsluice_database`, for tests of those who use pgsluice: a database of its own for each test.
+"""The pytest fixture `pgsluice_database`: a database per test, for projects that use pgsluice.
 
-A module beside the package, so that pytest, which imports it in every run, imports nothing of the package before a test
-asks for a database.
+A module outside the package: pytest imports it in every run, and must not import the package before a test uses the
+fixture.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import psycopg
 
 _TEMPLATE = "pgsluice_template"
-# Nothing outlives the run: durability would only cost time.
+# The data need not survive the run, so durability would only cost time.
 _OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-# The end of its input is that of the tests, also when they are killed.
+# Its standard input closes when the test process ends, even if killed.
 _WATCH = """
 import sys
 sys.stdin.read()
@@ -40,16 +40,16 @@ if folder.exists():
 
 @dataclass(frozen=True, slots=True)
 class PgsluiceDatabase:
-    """A database with the schemas installed, and nothing in it.
+    """An empty database with the schemas installed.
 
     Attributes:
-        dsn: Where it is, as everything of pgsluice takes it.
+        dsn: Connection string, as accepted by all of pgsluice.
     """
 
     dsn: str
 
     def connect(self, **options: Any) -> psycopg.Connection[Any]:
-        """Open a connection, in autocommit mode unless something else is asked for; the caller closes it."""
+        """Open a connection, by default in autocommit mode; the caller closes it."""
         import psycopg
 
         return psycopg.connect(self.dsn, **{"autocommit": True, **options})
@@ -63,7 +63,7 @@ def _pgsluice_make() -> Iterator[Callable[[], tuple[str, Callable[[], None]]]]:
     from pgsluice.client.calls import databases
     from pgsluice.embedded import EmbeddedServer
 
-    # Not pytest's own folder: as root the server runs as another user, who could not enter it.
+    # Not pytest's own folder: as root the server runs as another user, who cannot enter it.
     folder = Path(tempfile.mkdtemp(prefix="pgsluice-pytest-"))
     folder.chmod(0o755)
     version = Settings.load().embedded_version
@@ -106,9 +106,9 @@ def _pgsluice_make() -> Iterator[Callable[[], tuple[str, Callable[[], None]]]]:
 def pgsluice_database(
     _pgsluice_make: Callable[[], tuple[str, Callable[[], None]]], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[PgsluiceDatabase]:
-    """A database of the test's own with the schemas installed, on the embedded server, which starts with the first.
+    """Yield a database of the test's own with the schemas installed, on an embedded server started by the first test.
 
-    While the test runs `PGSLUICE_DSN` names it: an `App()` that was not told another place uses it.
+    During the test `PGSLUICE_DSN` names it, so an `App()` without another DSN uses it.
     """
     dsn, drop = _pgsluice_make()
     monkeypatch.setenv("PGSLUICE_DSN", dsn)

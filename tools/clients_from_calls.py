@@ -1,8 +1,8 @@
-"""Write the async clients from the calls: `python tools/clients_from_calls.py [--check]`.
+"""Generate the async clients from the calls: `python tools/clients_from_calls.py [--check]`.
 
 Each class of `client/calls/clients.py` becomes a module of `client/_async`, with a method for each call that `method`
-marks as one of it: the method has the signature and the docstring of the function, and runs what it returns. What a
-function returns says how: see `RUN`. tools/sync_from_async.py writes the sync clients from these.
+marks for it. The method has the function's signature and docstring, and runs the returned call with the runner method
+of `RUN`. tools/sync_from_async.py generates the sync clients from these.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sync_from_async import formatted
 CLIENT = Path(__file__).parent.parent / "src" / "pgsluice" / "client"
 CALLS = "pgsluice.client.calls"
 NOTE = "# Generated from client/calls by tools/clients_from_calls.py: change it there, then `make generate`.\n"
-# The method of the runner that runs what a function returns.
+# Runner methods by the return type of the function.
 RUN = {"Call": "run", "Steps": "run_steps", "CallOrCopy": "run_or_copy"}
-# A stream is no call of the runner but a loop over its pages.
+# A stream is a loop over its pages instead of a single runner call.
 STREAM = """\
 stream = {call}
 async with aclosing(self._runner.stream(stream.query, stream.fetch_qty)) as pages:
@@ -36,12 +36,12 @@ async with aclosing(self._runner.stream(stream.query, stream.fetch_qty)) as page
 
 
 class CallError(Exception):
-    """A call that cannot become a method; the message names it."""
+    """A call that cannot become a method; the message has its name."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """A module of calls: its text, and where the names that it uses come from."""
+    """A module of calls: its source, and the origins of the names that it uses."""
 
     name: str
     text: str
@@ -49,23 +49,23 @@ class Module:
 
     @classmethod
     def read(cls, path: Path) -> Module:
-        """Read a file."""
+        """Parse a file."""
         text = path.read_text(encoding="utf-8")
         return cls(path.stem, text, ast.parse(text))
 
     def segment(self, node: ast.expr) -> str:
-        """Return the text of an expression."""
+        """Return the source of an expression."""
         return ast.get_source_segment(self.text, node) or ast.unparse(node)
 
     def docstring(self, node: ast.ClassDef | ast.FunctionDef) -> str:
-        """Return the text of a docstring, quotes included, without its indentation."""
+        """Return a docstring's source, quotes included, without its indentation."""
         if ast.get_docstring(node) is None:
             raise CallError(f"{self.name}.{node.name} has no docstring")
         text = " " * 4 + self.segment(node.body[0].value)  # type: ignore[attr-defined]
         return textwrap.dedent(text)
 
     def imports(self, nodes: list[ast.expr]) -> Iterator[str]:
-        """Return the statements that import the names of these expressions."""
+        """Yield the statements that import the names of these expressions."""
         origins = {
             alias.asname or alias.name: f"from {node.module} import {alias.name}"
             for node in ast.walk(self.tree)
@@ -79,13 +79,13 @@ class Module:
 
 @dataclass
 class Client:
-    """A class to be written.
+    """A client class to generate.
 
     Attributes:
         module: The module that declares it.
         node: Its declaration.
-        methods: The text of each method, by its name.
-        imports: What they need.
+        methods: The source of each method, by name.
+        imports: Import statements that the methods need.
     """
 
     module: Module
@@ -100,17 +100,17 @@ class Client:
 
     @property
     def init(self) -> ast.FunctionDef:
-        """How it is made."""
+        """The declared `__init__`."""
         (init,) = (node for node in self.node.body if isinstance(node, ast.FunctionDef))
         return init
 
     @property
     def given(self) -> list[str]:
-        """What it is made with beside its connection: the first arguments of its calls."""
+        """The constructor's arguments after the connection: the first arguments of its calls."""
         return [argument.arg for argument in self.init.args.args[2:]]
 
     def add(self, module: Module, function: ast.FunctionDef, options: dict[str, str]) -> None:
-        """Add a method that runs what a function returns."""
+        """Add a method that runs the call returned by a function."""
         name = options.get("name", function.name)
         where = f"{module.name}.{function.name}"
         if name in self.methods:
@@ -135,7 +135,7 @@ class Client:
         )
 
     def _passed(self, arguments: ast.arguments) -> Iterator[str]:
-        """Return what a method passes on to its function."""
+        """Yield the arguments that a method passes to its function."""
         if self.given:
             yield "*self._name"
         yield from (argument.arg for argument in _positional(arguments)[len(self.given) :])
@@ -144,7 +144,7 @@ class Client:
             yield f"**{arguments.kwarg.arg}"
 
     def written(self) -> str:
-        """Return its module."""
+        """Return the source of its module."""
         module, init = self.module, self.init
         body = f"self._runner = AsyncRunner({init.args.args[1].arg})\n"
         if self.given:
@@ -186,7 +186,7 @@ def _expressions(arguments: ast.arguments) -> list[ast.expr]:
 
 
 def _run(module: Module, returns: ast.Subscript, call: str, where: str) -> tuple[str, str]:
-    """Return the result of the method as it is written, and its body."""
+    """Return the method's return annotation and body."""
     kind = module.segment(returns.value)
     result = module.segment(returns.slice)
     if kind == "Stream":
@@ -200,7 +200,7 @@ def _run(module: Module, returns: ast.Subscript, call: str, where: str) -> tuple
 def _function(
     head: str, arguments: ast.arguments, skipped: int, result: str, docstring: str, body: str
 ) -> str:
-    """Return a method; the first arguments of its function are replaced by `self`."""
+    """Return the source of a method; `self` replaces the function's first arguments."""
     of_method = copy.copy(arguments)
     of_method.posonlyargs, of_method.args = [], [ast.arg("self"), *_positional(arguments)[skipped:]]
     text = textwrap.indent(f"{docstring}\n{body}", " " * 4, _is_text)
@@ -208,7 +208,7 @@ def _function(
 
 
 def _mark(function: ast.FunctionDef) -> tuple[str, dict[str, str]] | None:
-    """Return the class and the options of `method`, or None for a function that is no method."""
+    """Return the class and the options of `method`, or None if the function is no method."""
     for decorator in function.decorator_list:
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "method":
             options = {
@@ -219,7 +219,7 @@ def _mark(function: ast.FunctionDef) -> tuple[str, dict[str, str]] | None:
 
 
 def clients(folder: Path) -> list[Client]:
-    """Return the classes with their methods: by module, in the order in which these define them."""
+    """Return the classes with their methods, ordered by module and by position in it."""
     declared = Module.read(folder / "clients.py")
     found = {
         node.name: Client(declared, node)
@@ -235,7 +235,7 @@ def clients(folder: Path) -> list[Client]:
 
 
 def main() -> int:
-    """Write the modules, or with --check say which ones are out of date."""
+    """Write the modules, or with --check list outdated ones."""
     modules = {
         CLIENT / "_async" / f"{_snake_case(client.node.name)}.py": formatted(client.written())
         for client in clients(CLIENT / "calls")

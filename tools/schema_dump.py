@@ -1,8 +1,8 @@
-"""Write tests/fixtures/schema.txt, what an installation creates: `python tools/schema_dump.py [--check]`.
+"""Generate tests/fixtures/schema.txt, the installed objects: `python tools/schema_dump.py [--check]`.
 
-A change of the schema shows in the diff of this file, whichever way it came about. It is made of the output of
-pg_dump: functions, tables, types, indexes, owners other than `sluice_owner`, and rights. In place of the body of
-a function it has a hash; bodies and comments are in the files of `src/pgsluice/sql`.
+Every change of the schema appears in the diff of this file. It is derived from pg_dump's output: functions, tables,
+types, indexes, owners other than `sluice_owner`, and grants. A function's body is replaced by its hash; bodies and
+comments are in the files of `src/pgsluice/sql`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from installed import installed_server, write_or_check
 GOLDEN = Path(__file__).parent.parent / "tests" / "fixtures" / "schema.txt"
 _BODY = re.compile(r"AS (\$\w*\$)(.*?)\1;", re.DOTALL)
 _COMMENT = re.compile(r"^COMMENT ON .*? IS '(?:[^']|'')*';\n", re.MULTILINE)
-# Blank lines, comments of pg_dump, its settings and random token, and the owner that everything has.
+# Blank lines, comments of pg_dump, its settings and random token, and the common owner.
 _NOISE = re.compile(
     r"^(--.*|\\(un)?restrict .*|SET .*|SELECT pg_catalog.set_config.*|ALTER .* OWNER TO sluice_owner;)?\n",
     re.MULTILINE,
@@ -28,7 +28,7 @@ _RIGHT = re.compile(r"^GRANT (?P<right>.+) TO (?P<role>\w+);$")
 
 
 def shortened(dump: str) -> str:
-    """Return a dump with a line for each function and each right, and a hash for each body."""
+    """Return a dump with one line per function and per grant, and a hash for each body."""
     dump = _BODY.sub(
         lambda body: f"AS '{hashlib.sha256(body[2].encode()).hexdigest()[:16]}';", dump
     )
@@ -44,7 +44,7 @@ def shortened(dump: str) -> str:
 
 
 def main() -> int:
-    """Dump with pg_dump, and write or compare it."""
+    """Run pg_dump, and write or compare the result."""
     with installed_server() as server:
         schemas = [f"--schema={name}" for name in ("pgmq", "pgq", "pgq_coop", "sluice")]
         dump = subprocess.run(

@@ -1,6 +1,6 @@
-"""Write `_sync` from `_async`, of the clients and of the workers: `python tools/sync_from_async.py [--check]`.
+"""Generate `_sync` from `_async`, for the clients and the workers: `python tools/sync_from_async.py [--check]`.
 
-Word for word, so that the two cannot differ: what is written is async, what is committed beside it is generated.
+The code is written async and translated token by token, so that the two forms cannot differ.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ NOTE = (
 
 
 def synchronous(text: str) -> str:
-    """Return the sync form of an async module."""
+    """Return the sync form of an async module's source."""
     for pattern, replacement in WORDS:
         text = re.sub(pattern, replacement, text)
     return formatted(text if text.startswith("# Generated") else NOTE + text)
 
 
 def formatted(text: str) -> str:
-    """Return a module as `make check` wants it, without the imports that it does not need."""
+    """Return a module formatted as `make check` requires, without unused imports."""
     for command in (["check", "--fix", "--select", "I,F401"], ["format"]):
         text = subprocess.run(
             [sys.executable, "-m", "ruff", "--quiet", *command, "-"],
@@ -59,7 +59,7 @@ def formatted(text: str) -> str:
 
 
 def main() -> int:
-    """Write the files, or with --check say which ones are out of date."""
+    """Write the files, or with --check list outdated ones."""
     modules = {
         source.parent.parent / "_sync" / source.name: synchronous(
             source.read_text(encoding="utf-8")

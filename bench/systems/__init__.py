@@ -1,4 +1,4 @@
-"""What is measured: one adapter each, one interface."""
+"""Adapters of the measured systems."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from bench.systems.pgsluice import Pgsluice
 
 
 class System(Protocol):
-    """A work queue in PostgreSQL whose SQL functions are PGMQ's."""
+    """Work queue in PostgreSQL with PGMQ's SQL functions."""
 
     name: str
 
     def version(self) -> str:
-        """The version of what `install` installs."""
+        """Return the version that `install` installs."""
 
     def install(self, connection: psycopg.Connection[Any]) -> None:
         """Install it into an empty database."""
 
 
 def systems() -> list[System]:
-    """Who takes part where a workload names nobody else: ours first; the others are its peers."""
+    """Return the default systems of a workload: ours first, then its peers."""
     return [Pgsluice(), Pgmq()]

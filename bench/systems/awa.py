@@ -19,19 +19,19 @@ TRANSACTION = 10_000
 
 @dataclass
 class Bench:
-    """The arguments of a job; its name is the job's kind."""
+    """Arguments of a job; the class name is the job kind."""
 
     payload: str
 
 
 class Awa:
-    """The peer."""
+    """Peer."""
 
     name = "awa"
     uvloop = False
 
     def version(self) -> str:
-        """The package's version."""
+        """Return the package version."""
         try:
             return version("awa-pg")
         except PackageNotFoundError:
@@ -40,7 +40,7 @@ class Awa:
             ) from None
 
     def install(self, connection: psycopg.Connection[Any]) -> None:
-        """Run what `awa migrate` runs."""
+        """Run the migrations of `awa migrate`."""
         info = connection.info
         url = f"postgresql://{info.user}@/{info.dbname}?host={info.host}&port={info.port}"
 
@@ -50,16 +50,16 @@ class Awa:
             done = asyncio.Event()
             done.set()
             async with self.worker(url, 1, print) as work:
-                await work(done)  # its queue storage is used when a worker was there
+                await work(done)  # its queue storage is enabled once a worker has started
 
         asyncio.run(migrate())
 
     def beside(self, url: str) -> AbstractContextManager[object]:  # noqa: ARG002
-        """Nothing: its workers elect one that maintains."""
+        """Run nothing: its workers elect a leader for maintenance."""
         return nullcontext()
 
     async def fill(self, url: str, payload: str, messages: int) -> None:
-        """Send by COPY."""
+        """Send with COPY."""
         async with self._client(url) as client:
             for first in range(0, messages, TRANSACTION):
                 jobs = [Bench(payload)] * min(TRANSACTION, messages - first)
@@ -67,7 +67,7 @@ class Awa:
 
     @asynccontextmanager
     async def sender(self, url: str) -> AsyncIterator[Send]:
-        """Send by its client."""
+        """Send with its client."""
         async with self._client(url) as client:
 
             async def send(payload: str) -> None:
@@ -79,7 +79,7 @@ class Awa:
     async def worker(
         self, url: str, concurrency: int, handled: Handled
     ) -> AsyncIterator[Callable[[asyncio.Event], Awaitable[None]]]:
-        """Its runtime, with a pool that fits."""
+        """Run its runtime with a pool of matching size."""
         async with self._client(url, 20) as client:
 
             @client.task(Bench, queue="bench")
@@ -97,6 +97,6 @@ class Awa:
     async def _client(self, url: str, connections: int = 2) -> AsyncIterator[Any]:
         import awa
 
-        # Its driver wants a host before the one that is a socket's folder.
+        # Its driver requires a host before the socket folder.
         async with awa.AsyncClient(url.replace("@/", "@localhost/"), connections) as client:
             yield client

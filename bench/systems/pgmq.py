@@ -1,4 +1,4 @@
-"""PGMQ, from the SQL file that its own Python package carries."""
+"""PGMQ, from the SQL file in its own Python package."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pgsluice.errors import MissingExtraError
 
 
 class Pgmq:
-    """The peer."""
+    """Peer."""
 
     name = "PGMQ"
 
     def version(self) -> str:
-        """The version of the SQL, not of the Python package around it."""
+        """Return the version of the SQL file, not of its Python package."""
         return self._read("VERSION").strip()
 
     def install(self, connection: psycopg.Connection[Any]) -> None:

@@ -19,7 +19,7 @@ class Pgq:
     name = "PgQ"
 
     def version(self) -> str:
-        """The version that `create extension` installs by default."""
+        """Return the default version of `create extension`."""
         self._require()
         (line,) = [s for s in CONTROL.read_text().splitlines() if s.startswith("default_version")]
         return line.partition("=")[2].strip(" '")

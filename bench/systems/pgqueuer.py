@@ -1,4 +1,4 @@
-"""pgqueuer, as its own benchmark runs it: asyncpg, uvloop, five consumers in a process, ten jobs a fetch."""
+"""pgqueuer, as in its own benchmark: asyncpg, uvloop, five consumers per process, ten jobs per fetch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TRANSACTION = 10_000
 
 
 class Pgqueuer:
-    """The peer; a job that is done leaves its table and is a row of its log."""
+    """Peer; it moves finished jobs from the job table to its log table."""
 
     name = "pgqueuer"
     uvloop = True
 
     def version(self) -> str:
-        """The package's version."""
+        """Return the package version."""
         try:
             return version("pgqueuer")
         except PackageNotFoundError:
@@ -33,17 +33,17 @@ class Pgqueuer:
             ) from None
 
     def install(self, connection: psycopg.Connection[Any]) -> None:
-        """Run what `pgq install` runs."""
+        """Run the SQL of `pgq install`."""
         from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment
 
         connection.execute(QueryBuilderEnvironment().build_install_query())
 
     def beside(self, url: str) -> AbstractContextManager[object]:  # noqa: ARG002
-        """Nothing."""
+        """Run nothing."""
         return nullcontext()
 
     async def fill(self, url: str, payload: str, messages: int) -> None:
-        """Send by its client."""
+        """Send with its client."""
         async with self._queries(url) as queries:
             for first in range(0, messages, TRANSACTION):
                 qty = min(TRANSACTION, messages - first)
@@ -51,7 +51,7 @@ class Pgqueuer:
 
     @asynccontextmanager
     async def sender(self, url: str) -> AsyncIterator[Send]:
-        """Send by its client."""
+        """Send with its client."""
         async with self._queries(url) as queries:
 
             async def send(payload: str) -> None:
@@ -63,7 +63,7 @@ class Pgqueuer:
     async def worker(
         self, url: str, concurrency: int, handled: Handled
     ) -> AsyncIterator[Callable[[asyncio.Event], Awaitable[None]]]:
-        """Consumers, each on a connection of its own."""
+        """Run consumers with separate connections."""
         from pgqueuer import PgQueuer
 
         async def handle(job: Any) -> None:

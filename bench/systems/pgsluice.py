@@ -1,4 +1,4 @@
-"""pgsluice, as this checkout installs it."""
+"""pgsluice, installed from this checkout."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Pgsluice:
     """The system under test."""
 
     def __init__(self, name: str = "pgsluice") -> None:
-        """Name it by what is asked of it, where that is not the whole of it."""
+        """Set the name shown in the results."""
         self.name = name
 
     def version(self) -> str:
-        """The package's version."""
+        """Return the package version."""
         return version("pgsluice")
 
     def install(self, connection: psycopg.Connection[Any]) -> None:

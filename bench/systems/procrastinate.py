@@ -1,4 +1,4 @@
-"""procrastinate: its async worker, jobs deleted when they are done, as its documentation advises for many."""
+"""procrastinate: async workers that delete finished jobs, as its documentation advises for high throughput."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TRANSACTION = 5_000
 
 
 class Procrastinate:
-    """The peer; a worker fetches one job at a time, so several run in the process."""
+    """Peer; a worker fetches one job at a time, so several run per process."""
 
     name = "procrastinate"
     uvloop = False
 
     def version(self) -> str:
-        """The package's version."""
+        """Return the package version."""
         try:
             return version("procrastinate")
         except PackageNotFoundError:
@@ -34,17 +34,17 @@ class Procrastinate:
             ) from None
 
     def install(self, connection: psycopg.Connection[Any]) -> None:
-        """Run what `procrastinate schema --apply` runs."""
+        """Run the SQL of `procrastinate schema --apply`."""
         from procrastinate.schema import SchemaManager
 
         connection.execute(SchemaManager.get_schema())
 
     def beside(self, url: str) -> AbstractContextManager[object]:  # noqa: ARG002
-        """Nothing."""
+        """Run nothing."""
         return nullcontext()
 
     async def fill(self, url: str, payload: str, messages: int) -> None:
-        """Send by its client."""
+        """Send with its client."""
         async with self._task(url, print) as (_, task):
             for first in range(0, messages, TRANSACTION):
                 jobs = [{"payload": payload}] * min(TRANSACTION, messages - first)
@@ -52,7 +52,7 @@ class Procrastinate:
 
     @asynccontextmanager
     async def sender(self, url: str) -> AsyncIterator[Send]:
-        """Send by its client."""
+        """Send with its client."""
         async with self._task(url, print) as (_, task):
 
             async def send(payload: str) -> None:
@@ -64,7 +64,7 @@ class Procrastinate:
     async def worker(
         self, url: str, concurrency: int, handled: Handled
     ) -> AsyncIterator[Callable[[asyncio.Event], Awaitable[None]]]:
-        """Workers that share a pool."""
+        """Run workers that share a pool."""
         async with self._task(url, handled) as (app, _):
 
             async def work(done: asyncio.Event) -> None:

@@ -1,4 +1,4 @@
-"""Our worker, on a work queue and on a share group of a log, beside `pgsluice maintain`."""
+"""Our worker on a work queue and on a share group, with `pgsluice maintain` running."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ TRANSACTION = 10_000
 
 
 class QueueWorker:
-    """The messages of a work queue."""
+    """Worker on a work queue."""
 
     name = "work queue"
     uvloop = False
     places: dict[str, Any] = {"queue": "bench"}  # noqa: RUF012
 
     def version(self) -> str:
-        """The package's version."""
+        """Return the package version."""
         return version("pgsluice")
 
     def install(self, connection: psycopg.Connection[Any]) -> None:
-        """Install our schemas, and make a queue."""
+        """Install our schemas, and create a queue."""
         schema.install(connection)
         connection.execute("select pgmq.create('bench')")
 
     @contextmanager
     def beside(self, url: str) -> Iterator[object]:
-        """Ticks and notifications come from a process of their own."""
+        """Run `pgsluice maintain` in a separate process for ticks and notifications."""
         command = [sys.executable, "-c", COMMAND, "maintain", "--dsn", url]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as maintain:
             try:
@@ -48,7 +48,7 @@ class QueueWorker:
                 maintain.terminate()
 
     async def fill(self, url: str, payload: str, messages: int) -> None:
-        """Send by the handler."""
+        """Send through the handler."""
         _, handler = self._app(url, 1, print)
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             for first in range(0, messages, TRANSACTION):
@@ -57,7 +57,7 @@ class QueueWorker:
 
     @asynccontextmanager
     async def sender(self, url: str) -> AsyncIterator[Send]:
-        """Send by the handler."""
+        """Send through the handler."""
         _, handler = self._app(url, 1, print)
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
 
@@ -70,7 +70,7 @@ class QueueWorker:
     async def worker(
         self, url: str, concurrency: int, handled: Handled
     ) -> AsyncIterator[Callable[[asyncio.Event], Awaitable[None]]]:
-        """A worker with one handler; it connects when it begins to work."""
+        """Create a worker with one handler; it connects when it starts."""
         app, _ = self._app(url, concurrency, handled)
         worker = Worker(app)
 
@@ -93,19 +93,19 @@ class QueueWorker:
 
 
 class GroupWorker(QueueWorker):
-    """The events of a log, through a share group."""
+    """Worker on a share group of a log."""
 
     name = "share group"
     places: dict[str, Any] = {"log": "bench", "group": "bench", "event_types": ["bench"]}  # noqa: RUF012
 
     def install(self, connection: psycopg.Connection[Any]) -> None:
-        """Install our schemas, and make a log and a group."""
+        """Install our schemas, and create a log and a group."""
         schema.install(connection)
         connection.execute("select pgq.create_queue('bench')")
         connection.execute("select sluice.create_group('bench', 'bench')")
 
     async def fill(self, url: str, payload: str, messages: int) -> None:
-        """Send by the handler; then tick, as maintenance would."""
+        """Send through the handler, then tick as maintenance would."""
         await super().fill(url, payload, messages)
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             await connection.execute("select pgq.force_tick('bench'), pgq.ticker('bench')")

@@ -1,1 +1,1 @@
-"""One question each."""
+"""Workloads, one question each."""

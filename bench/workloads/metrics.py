@@ -1,4 +1,4 @@
-"""What does it cost to ask how long a queue is?"""
+"""Cost of the queue length."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FILL = {
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it, and what is in the queue: a key of `FILL`.
+        name: Label in the results table, and contents of the queue: a key of `FILL`.
         queue: Its name.
     """
 
@@ -39,7 +39,7 @@ GOALS = {question.name: Goal(200, of=None) for question in QUESTIONS}  # 5 ms
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question; its queue is filled the first time and kept.
+    """Measure one question; its queue is filled on first use and kept.
 
     Returns:
         Calls a second, from the median call.

@@ -1,4 +1,4 @@
-"""What does a read cost when many messages that nobody may see stand in front of those that one may?"""
+"""Cost of a read with a million delayed or in-flight messages in front."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.place import Place
 TITLE = "Reads a second, one session"
 UNIT = "reads a second: of the median read of a repetition, median of the repetitions"
 INVISIBLE = 1_000_000
-VISIBLE = 20_000  # behind them; each measurement takes some, for longer than the run
+VISIBLE = 20_000  # behind them; each measurement hides some for longer than the run
 READS = 5
 VT_S = 3_600
 FILL = {
@@ -27,12 +27,12 @@ FILL = {
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
-        front: What stands in front: a key of `FILL`.
-        qty: How many messages a read takes; 0 polls a queue with nothing visible behind.
+        name: Label in the results table.
+        front: Messages in front: a key of `FILL`.
+        qty: Messages per read; 0 polls a queue without visible messages.
     """
 
     name: str
@@ -46,7 +46,7 @@ QUESTIONS = tuple(
     for front in FILL
 )
 
-# At most twice the cost of the same with nothing in front.
+# At most twice the cost of the same read with nothing in front.
 GOALS = {
     question.name: Goal(0.5, of=question.name.replace(question.front, "nothing"))
     for question in QUESTIONS
@@ -55,7 +55,7 @@ GOALS = {
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question; its queue is filled the first time and kept.
+    """Measure one question; its queue is filled on first use and kept.
 
     Returns:
         Reads a second, from the median read.

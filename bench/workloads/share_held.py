@@ -1,4 +1,4 @@
-"""Do share groups become slower while another transaction holds a snapshot for ten minutes, under a steady load?"""
+"""Slowdown of share groups under steady load while another transaction holds a snapshot for ten minutes."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ MEASURES = ("completed messages", "p99 of claim")
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
         measure: One of `MEASURES`.
-        stretch: Which minute: "first" or "last".
-        name: What the table of results calls it.
+        stretch: "first" or "last" minute.
+        name: Label in the results table.
     """
 
     measure: str
@@ -63,12 +63,12 @@ NOTES: list[str] = []
 
 @dataclass(frozen=True)
 class Cycle:
-    """One round of a client.
+    """Round of a client.
 
     Attributes:
-        at: When it ended, `time.monotonic`.
-        completed: How many messages it acknowledged.
-        claim_s: How long the claim took.
+        at: End time, `time.monotonic`.
+        completed: Acknowledged messages.
+        claim_s: Duration of the claim in seconds.
     """
 
     at: float
@@ -80,7 +80,7 @@ _runs: dict[str, dict[str, list[Cycle]]] = {}
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question: the first one does the run, the others look at its first and last minute.
+    """Measure one question: the first performs the run, the others read its first and last minute.
 
     Returns:
         Messages a second, or one divided by the p99 of claims, seconds.
@@ -98,7 +98,7 @@ def stretch_s() -> float:
 
 
 def run(place: Place) -> dict[str, list[Cycle]]:
-    """Find the maximum, then work at a part of it beside the snapshot; note the sizes of tables on the way."""
+    """Find the maximum rate, then run at a fraction of it under the snapshot, and record table sizes."""
     session, messages = place.connection, competing(place.name)
     url = place.server.url(session.info.dbname)
     messages.create(session)
@@ -127,7 +127,7 @@ def run(place: Place) -> dict[str, list[Cycle]]:
 def work(
     url: str, messages: Competing, seconds: float, cycles_a_second: float | None
 ) -> list[Cycle]:
-    """Let all clients work; return their rounds in the order in which they ended."""
+    """Run all clients; return their rounds in order of end time."""
     begin = time.monotonic()
     with ThreadPoolExecutor(CLIENTS) as clients:
         pause_s = CLIENTS / cycles_a_second if cycles_a_second else 0.0
@@ -142,7 +142,7 @@ def work(
 
 
 def client(url: str, messages: Competing, begin: float, end: float, pause_s: float) -> list[Cycle]:
-    """Send, claim and acknowledge; a claim may take twice as many, so that no backlog of the other one stays."""
+    """Send, claim and acknowledge; a claim may take twice the batch, to consume the other client's backlog."""
     cycles: list[Cycle] = []
     with psycopg.connect(url, autocommit=True, prepare_threshold=1) as session:
         while (now := time.monotonic()) < end:
@@ -159,7 +159,7 @@ def client(url: str, messages: Competing, begin: float, end: float, pause_s: flo
 
 
 def sizes(session: psycopg.Connection[Any], messages: Competing) -> dict[str, tuple[int, int]]:
-    """Table → bytes with indexes, dead rows; of those that have any."""
+    """Return table → bytes with indexes, dead rows; for nonempty tables."""
     session.execute("select pg_stat_clear_snapshot()")
     return {
         name: (size, dead)

@@ -1,4 +1,4 @@
-"""What does a completed message cost the server's log: bytes, commits, and flushes?"""
+"""WAL, commits and flushes per completed message."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ GOALS: dict[str, Any] = {}
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is counted.
+    """Counted question.
 
     Attributes:
-        qty: How many messages are sent, claimed and acknowledged at a time.
+        qty: Batch size for sending, claiming and acknowledging.
         unit: A key of `COUNTED`.
-        with_sending: Count also what sending them took.
-        name: What the table of results calls it.
+        with_sending: Include the cost of sending.
+        name: Label in the results table.
     """
 
     qty: int
@@ -56,10 +56,10 @@ _runs: dict[tuple[str, int], dict[tuple[str, bool], float]] = {}
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question: the first one about a quantity does the run, the others look at what was counted.
+    """Measure one question: the first for a quantity performs the run, the others read its counts.
 
     Returns:
-        Messages for each of what is counted.
+        Messages per counted unit.
     """
     key = (place.name, question.qty)
     if question == next(first for first in QUESTIONS if first.qty == question.qty):
@@ -68,9 +68,9 @@ def measure(place: Place, question: Question) -> float:
 
 
 def run(place: Place, qty: int) -> dict[tuple[str, bool], float]:
-    """Send, claim and acknowledge the same number again and again, and count on the way.
+    """Send, claim and acknowledge the same number repeatedly, and count.
 
-    New rows are on new pages: none is written whole for having been there at a checkpoint.
+    New rows are on new pages, so there are no full-page writes.
     """
     messages = competing(place.name)
     used = {(unit, with_sending): 0.0 for unit in COUNTED for with_sending in (False, True)}
@@ -88,7 +88,7 @@ def run(place: Place, qty: int) -> dict[tuple[str, bool], float]:
                     raise RuntimeError(f"{found} messages instead of {qty} were claimed")
                 messages.complete(session, claimed)
                 end = counted(session, place.connection)
-                if number:  # the first fills caches
+                if number:  # the first round warms the caches
                     for unit in COUNTED:
                         used[unit, True] += end[unit] - begin[unit]
                         used[unit, False] += end[unit] - sent[unit]
@@ -98,7 +98,7 @@ def run(place: Place, qty: int) -> dict[tuple[str, bool], float]:
 
 
 def counted(session: psycopg.Connection[Any], other: psycopg.Connection[Any]) -> dict[str, float]:
-    """Ask another session, as to ask is a commit; a session tells its statistics when it is made to."""
+    """Read the counters in another session, as reading them is a commit; force the flush of session statistics."""
     with session.transaction(force_rollback=True):
         session.execute("select pg_stat_force_next_flush()")
     ((*counts,),) = other.execute(f"select {', '.join(COUNTED.values())}").fetchall()

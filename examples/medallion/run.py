@@ -1,6 +1,6 @@
-"""Bring the tables up to date, once: python run.py
+"""Update the tables once: python run.py
 
-Needs pip install 'pgsluice[spark]' 'pyspark[pipelines]'. Everything it makes is in this folder.
+Requires pip install 'pgsluice[spark]' 'pyspark[pipelines]'. All its output is in this folder.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ SPEC = {
     "name": "medallion",
     "storage": (
         HERE / "storage"
-    ).as_uri(),  # Spark takes no relative one, so this is no file of the example's
+    ).as_uri(),  # Spark requires an absolute path, so the spec is generated
     "libraries": [{"glob": {"include": "transformations/**"}}],
 }
 SETTINGS = {
-    # Without it Spark's catalog forgets the tables when it ends, and the second run finds their folders in its way.
+    # A persistent catalog. With the default one, the second run fails on the existing table folders.
     "spark.sql.catalogImplementation": "hive",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
@@ -37,7 +37,7 @@ def main() -> int:
     (HERE / "spark-pipeline.yml").write_text(json.dumps(SPEC), encoding="utf-8")  # JSON is YAML
     program = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
     settings = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
-    # In the environment, not among the settings: Spark shows those.
+    # In the environment, as Spark shows its settings.
     environ = {
         "PGSLUICE_DSN": resolve().conninfo,
         "JAVA_HOME": str(find_java().home),

@@ -1,4 +1,4 @@
-"""Packages of the extras, which may not be installed."""
+"""Optional packages, installed by extras."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pgsluice.errors import MissingExtraError
 
 
 def require_packages(what: str, names: Sequence[str], extra: str) -> None:
-    """Raise MissingExtraError when a package is not installed.
+    """Raise MissingExtraError if a package is not installed.
 
     Args:
-        what: What needs them, to begin the message with: `pipelines need`.
-        names: The packages, as they are imported.
+        what: Start of the message: `pipelines need`.
+        names: Import names of the packages.
         extra: The extra that installs them.
     """
     missing = [name for name in names if importlib.util.find_spec(name) is None]

@@ -1,7 +1,7 @@
-"""Import a package's modules when a name of theirs is first asked for, and not with the package.
+"""Import a package's modules on first access to one of their names (PEP 562).
 
-Spark starts a process for each step of a plan, and the command line one for each command: each needs a few of
-our modules, and pays for all that it imports.
+Spark starts a process for each step of a plan, and each command is a process: each uses few of our modules, and
+importing all would slow its start.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any
 def lazily(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of a package.
 
-    They come from the imports in its source that type checkers take as exports and that are not executed:
+    They come from the imports in its source under `TYPE_CHECKING` that type checkers take as exports:
     `from module import name as name`, and `from package import *`. So each name is listed once.
 
     Args:
-        package: Its name. The modules beneath it that it imports from are attributes of it as well.
+        package: Its name. Its submodules that it imports from become attributes too.
     """
     space = vars(sys.modules[package])
     origins = dict(_exports(inspect.getsource(sys.modules[package])))
 
     def find(name: str) -> Any:
         if name in origins:
-            space[name] = found = getattr(import_module(origins[name]), name)  # asked for once
+            space[name] = found = getattr(import_module(origins[name]), name)  # cached
             return found
         if any(f"{origin}.".startswith(f"{package}.{name}.") for origin in origins.values()):
             return import_module(f"{package}.{name}")
@@ -38,7 +38,7 @@ def lazily(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], 
 
 
 def _exports(source: str) -> Iterator[tuple[str, str]]:
-    """Return each exported name with its module."""
+    """Yield each exported name with its module."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:

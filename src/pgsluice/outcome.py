@@ -1,4 +1,4 @@
-"""What a handler may say of a message: a closed set, each to be returned or raised."""
+"""Outcomes of a message: the closed set that a handler returns or raises."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import astuple, dataclass
 
 from pgsluice.errors import ArgumentError
 
-# Seconds as an integer of PostgreSQL, as the functions of queues take them.
+# The queue functions take seconds as PostgreSQL's integer.
 DELAY_MAX_S = 2_147_483_647
 
 
 class Outcome(Exception):  # noqa: N818 - returned as often as raised
-    """One of `Done`, `Retry`, `Release` and `Reject`. To return it and to raise it means the same."""
+    """One of `Done`, `Retry`, `Release` and `Reject`. A handler may return or raise it."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), astuple(self))  # type: ignore[call-overload]  # each of the four is a dataclass
@@ -19,63 +19,63 @@ class Outcome(Exception):  # noqa: N818 - returned as often as raised
 
 @dataclass(eq=True, unsafe_hash=True)
 class Done(Outcome):
-    """It is handled. To return nothing means the same."""
+    """Acknowledge the message. Returning nothing means the same."""
 
 
 @dataclass(eq=True, unsafe_hash=True)
 class Retry(Outcome):
-    """It failed, and is to be tried again: this attempt counts, and after the last one it goes to the dead letters.
+    """Retry the message after a failure. The attempt counts; the last one dead-letters the message.
 
     Attributes:
-        delay_s: Seconds until the next attempt, 0 to `DELAY_MAX_S`; None: as the retry policy says.
-        reason: Why; kept with the message. Of an exception, its class and text.
+        delay_s: Seconds until the next attempt, 0 to `DELAY_MAX_S`; None: by the retry policy.
+        reason: Reason, stored with the message. An exception is stored as its class and text.
     """
 
     delay_s: float | None = None
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a delay that could not be waited for."""
+        """Validate the delay."""
         require_delay(self.delay_s)
         self.reason = None if self.reason is None else _text_of(self.reason)
 
 
 @dataclass(eq=True, unsafe_hash=True)
 class Release(Outcome):
-    """It is not for now: given back as if it had never been claimed; this attempt does not count.
+    """Release the message unprocessed: its claim is undone and the attempt does not count.
 
     Attributes:
-        delay_s: Seconds until it can be claimed again, 0 to `DELAY_MAX_S`.
+        delay_s: Seconds until it is visible again, 0 to `DELAY_MAX_S`.
     """
 
     delay_s: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a delay that could not be waited for."""
+        """Validate the delay."""
         require_delay(self.delay_s)
 
 
 @dataclass(eq=True, unsafe_hash=True)
 class Reject(Outcome):
-    """It can never be handled: it goes to the dead letters at once.
+    """Dead-letter the message without further attempts.
 
     Attributes:
-        reason: Why, in a few words. Of an exception, its class and text.
+        reason: Reason, in a few words. An exception is stored as its class and text.
     """
 
     reason: str = "rejected"
 
     def __post_init__(self) -> None:
-        """Keep the text of an exception."""
+        """Convert an exception to text."""
         self.reason = _text_of(self.reason)
 
 
 def require_delay(delay_s: float | None, name: str = "delay_s") -> None:
-    """Refuse a delay that PostgreSQL cannot add to a time.
+    """Raise if PostgreSQL cannot add this delay to a timestamp.
 
     Args:
         delay_s: Seconds, or None.
-        name: What the error calls it.
+        name: Name of the argument, for the error.
 
     Raises:
         ArgumentError: It is negative, longer than `DELAY_MAX_S`, or not a number.

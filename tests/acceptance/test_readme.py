@@ -1,4 +1,4 @@
-"""README as a newcomer runs it: its examples in order, with the output it shows, and its commands."""
+"""README: its examples in order, with the output that it shows, and its commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ticks and rotations, over and over, until it is told to stop: `python -m chaos.maintainer URL HISTORY`."""
+"""Tick and rotate until stopped: `python -m chaos.maintainer URL HISTORY`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of a run: started as `python -m MODULE ARGUMENT…` from the folder of the tests, ended by signals only."""
+"""Processes of a run, started as `python -m MODULE ARGUMENT…` in the folder of the tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TESTS = Path(__file__).parents[1]
 
 
 class Processes:
-    """Processes that a run has started; `errors` is the file that receives their standard error."""
+    """Processes of a run; `errors` is the file of their standard error."""
 
     def __init__(self, errors: Path) -> None:
         self._errors = errors
@@ -27,18 +27,18 @@ class Processes:
         return process
 
     def require_end(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait for the end of a process; fail unless it ended by itself or was killed, without an error."""
+        """Wait for a process; fail unless it exited without an error or was killed."""
         require_end(process.wait(), self._errors)
 
     def kill(self) -> None:
-        """Kill all that still run."""
+        """Kill all running processes."""
         for process in self._started:
             process.kill()
             process.wait()
 
 
 def require_end(code: int, errors: Path) -> None:
-    """Fail unless a process ended by itself or was killed, and none wrote an error."""
+    """Fail unless a process exited without an error or was killed, and none wrote an error."""
     assert code in (0, -signal.SIGKILL), errors.read_text()
     text = errors.read_text()
     assert not text, text

@@ -1,6 +1,7 @@
-"""A producer that writes down what it sends: `python -m chaos.producer URL HISTORY PROCESS SEED COUNT RATE_PER_S QTY_MAX`.
+"""A producer that records the events it sends.
 
-It ends when it has sent so many events, those that nobody knows of among them, at about that rate.
+Usage: `python -m chaos.producer URL HISTORY PROCESS SEED COUNT RATE_PER_S QTY_MAX`. It sends COUNT
+events at about this rate, including those with an unknown outcome, and ends.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from support.history import Log
 
 
 def insert(session: psycopg.Connection, values: list[str], how: str) -> None:
-    """Write events within the transaction that is open."""
+    """Insert events in the open transaction."""
     if how == "singly":
         for value in values:
             session.execute("select pgq.insert_event(%s, 't', %s)", [LOG, value])
@@ -58,7 +59,7 @@ def produce(
             session.execute("begin")
             insert(session, values, how)
             if late:
-                # Commits behind claims and ticks that were after it.
+                # Commits after later claims and ticks.
                 time.sleep(chance.random() * 1.5)
             if undone:
                 session.execute("rollback")

@@ -1,4 +1,4 @@
-"""Sessions of processes whose server goes away and comes back."""
+"""Sessions that survive restarts of the server."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 
 import psycopg
 
-# A time of the server as a whole number.
+# A server time as an integer.
 MICROSECONDS = "(extract(epoch from {}) * 1000000)::bigint"
 NOW = MICROSECONDS.format("clock_timestamp()")
 DEADLINE_S = 60.0
 
 
 def connect(url: str) -> psycopg.Connection:
-    """Connect, as soon as there is a server."""
+    """Connect as soon as the server accepts connections."""
     end = time.monotonic() + DEADLINE_S
     while True:
         try:
@@ -25,5 +25,5 @@ def connect(url: str) -> psycopg.Connection:
 
 
 def is_gone(session: psycopg.Connection, error: psycopg.Error) -> bool:
-    """Did the session end with this error? Any other error has a cause of its own."""
+    """True if the error means that the session is lost."""
     return isinstance(error, psycopg.OperationalError) and session.closed

@@ -1,13 +1,14 @@
 """Run everything at once and reconcile what was sent with what was delivered.
 
-`chaos/everything/running.py` describes a run and its phases, `chaos/everything/reconciler.py` what is compared. Each run
-prints its seed, the duration of its phases and its figures. Environment:
+`chaos/everything/running.py` describes a run and its phases, `chaos/everything/reconciler.py` what
+is compared. Each run prints its seed, the duration of its phases and its figures. Environment:
 
     PGSLUICE_TEST_SEED      run this seed again; of the long runs one instead of ten
-    PGSLUICE_TEST_WITHOUT   leave out `publication`, `verify` or phases, to find out which of them matters, for
+    PGSLUICE_TEST_WITHOUT   leave out `publication`, `verify` or phases to isolate a failure, for
                             example "publication clock"
 
-The seed decides the load and the order of the faults. Their timing is that of the machine, so a seed that failed may pass.
+The seed decides the load and the order of the faults, but not their timing, so a failed seed may
+pass.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def run(plan, folders):
 
 @pytest.mark.timeout(600)
 def test_everything_at_once_loses_and_doubles_nothing(folders):
-    """One seed, without the promotion and the upgrade, which need more servers."""
+    """One seed, without promotion and upgrade, which need more servers."""
     seed = int(SEED or random.randrange(2**31))
     plan = Plan(seed, ("crash", "clock", "restore"), phase_s=3.0, without=WITHOUT)
     figures = run(plan, folders)

@@ -1,7 +1,8 @@
 """One suite for the sync and the async clients: an adapter makes both blocking.
 
-The tests share one database, each with queues and logs of its own names; those that look at all of them
-have a database of their own. Some run on the functions and on plain tables: see `mode`.
+The tests of a file share a database and use queue and log names of their own. Tests that list all
+queues or logs have a database of their own. Some tests run on the functions and on plain tables:
+see `mode`.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ QUEUES = {
     ("async", "functions"): AsyncWorkQueue,
     ("async", "tables"): AsyncTableQueue,
 }
-# Not the default of the test server, so that a change of it would show.
+# Differs from the default of the test server, so that a test detects a change of it.
 SYNCHRONOUS_COMMIT = "local"
 
 
 class Blocking:
-    """An object whose methods return results: those of an async one are awaited first."""
+    """Wrapper whose methods return results: it awaits those of an async object."""
 
     def __init__(self, inner: Any, run: Any) -> None:
         self._inner = inner
@@ -67,8 +68,8 @@ class Clients:
         queue: The work queue client.
         log: The event log client.
         schedules: The client of schedules.
-        source: The connection or pool they work on; its methods block too.
-        run: Runs what the async style returns.
+        source: The connection or pool of the clients; its methods block too.
+        run: Runs the awaitables that the async style returns.
     """
 
     def __init__(self, style: str, mode: str, source: Any, run: Any) -> None:
@@ -84,16 +85,16 @@ class Clients:
         self._share_groups = AsyncShareGroup if style == "async" else ShareGroup
 
     def share_group(self, queue_name: str, group_name: str) -> Any:
-        """The client of a share group, on the same source."""
+        """Return the client of a share group, on the same source."""
         return Blocking(self._share_groups(self.source._inner, queue_name, group_name), self.run)
 
     def inbox(self) -> Any:
-        """The client of the inbox, on the same connection."""
+        """Return the client of the inbox, on the same connection."""
         kind = AsyncInbox if self._share_groups is AsyncShareGroup else Inbox
         return Blocking(kind(self.source._inner), self.run)
 
     def value(self, query: str) -> Any:
-        """Run a query on the connection that the clients use; it is the pool's only one."""
+        """Run a query on the connection of the clients; a pool has only this one."""
         if not self._is_pool:
             return self._done(self._done(self.source.execute(query)).fetchone())[0]
         connection = self.source.getconn()
@@ -107,7 +108,7 @@ class Clients:
 
 
 class Maker:
-    """Opens connections and pools of one style, and closes them in the end."""
+    """Factory of connections and pools of one style; `close` closes them all."""
 
     def __init__(self, style: str, mode: str) -> None:
         self.style = style
@@ -119,7 +120,7 @@ class Maker:
         return self._runner.run(_awaited(result))
 
     def connection(self, url: str, *, autocommit: bool = False, **options: Any) -> Clients:
-        """Clients on a connection; without autocommit each call is part of the caller's transaction."""
+        """Return clients on a connection; without autocommit the caller commits their calls."""
         if self._runner is None:
             source: Any = psycopg.connect(url, autocommit=autocommit, **options)
         else:
@@ -129,7 +130,7 @@ class Maker:
         return self._made(source)
 
     def pool(self, url: str, *, timeout_s: float = 30.0, **options: Any) -> Clients:
-        """Clients on a pool of one connection."""
+        """Return clients on a pool of one connection."""
         arguments: dict[str, Any] = {
             "kwargs": options,
             "min_size": 1,
@@ -169,7 +170,7 @@ async def _awaited(result: Any) -> Any:
 
 @pytest.fixture
 def mode() -> str:
-    """What the work queue client stands on: `functions`, or `tables` in a database that has no function of ours.
+    """Backend of the work queue client: `functions`, or `tables` in a database without functions.
 
     `support.on_functions_and_tables` makes a test, or the tests of a file, run on both.
     """
@@ -178,7 +179,7 @@ def mode() -> str:
 
 @pytest.fixture(params=["sync", "async"])
 def make(request: pytest.FixtureRequest, mode: str) -> Iterator[Maker]:
-    """Opens what a test needs, in each style in turn."""
+    """Factory of clients, sync and async in turn."""
     maker = Maker(request.param, mode)
     try:
         yield maker
@@ -188,7 +189,7 @@ def make(request: pytest.FixtureRequest, mode: str) -> Iterator[Maker]:
 
 @pytest.fixture(scope="module")
 def urls(server_18: Any) -> Iterator[Callable[[str], str]]:
-    """The databases that all tests of a file share, one for each mode."""
+    """Databases that all tests of a file share, one for each mode."""
     with psycopg.connect(server_18.url(), autocommit=True) as connection:
         names: dict[str, str] = {}
 
@@ -204,7 +205,7 @@ def urls(server_18: Any) -> Iterator[Callable[[str], str]]:
 
 
 def new_database(connection: psycopg.Connection, server: Any, name: str, mode: str) -> None:
-    """Create a database with the functions, or with nothing but tables."""
+    """Create a database with the functions, or with the tables only."""
     if mode == "functions":
         connection.execute(f"create database {name} template sluice_template")
         return
@@ -231,14 +232,14 @@ def own_url(server_18: Any, mode: str) -> Iterator[str]:
 
 @pytest.fixture
 def observer(shared_url: str) -> Iterator[psycopg.Connection]:
-    """Another session: it sees what is committed, and nothing else."""
+    """Another session, which sees only committed changes."""
     with psycopg.connect(shared_url, autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture(params=["pool", "connection"])
 def clients(request: pytest.FixtureRequest, make: Maker, shared_url: str) -> Clients:
-    """Clients whose calls are transactions of their own, on a pool and on an autocommit connection."""
+    """Clients that commit each call, on a pool and on an autocommit connection."""
     if request.param == "pool":
         return make.pool(shared_url)
     return make.connection(shared_url, autocommit=True)
@@ -246,7 +247,7 @@ def clients(request: pytest.FixtureRequest, make: Maker, shared_url: str) -> Cli
 
 @pytest.fixture
 def caller(make: Maker, shared_url: str) -> Clients:
-    """Clients on a connection whose transactions are the caller's."""
+    """Clients on a connection that the caller commits."""
     return make.connection(shared_url, options=f"-c synchronous_commit={SYNCHRONOUS_COMMIT}")
 
 
@@ -260,7 +261,7 @@ def queue_name(observer: psycopg.Connection, mode: str) -> str:
 
 @pytest.fixture
 def log_name(observer: psycopg.Connection) -> str:
-    """An event log of this test's own, which is ticked whenever anything is new."""
+    """An event log of this test's own, which ticks as soon as it has a new event."""
     name = f"events_{next(_names)}"
     observer.execute("select pgq.create_queue(%s)", [name])
     observer.execute(

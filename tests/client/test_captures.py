@@ -1,4 +1,4 @@
-"""The methods that capture tables, sync and async, on a pool and on a connection."""
+"""Methods for table capture, sync and async, on a pool and on a connection."""
 
 from __future__ import annotations
 

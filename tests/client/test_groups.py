@@ -1,4 +1,4 @@
-"""The methods for FIFO groups, sync and async, on a pool and on a connection."""
+"""Methods for FIFO groups, sync and async, on a pool and on a connection."""
 
 from __future__ import annotations
 

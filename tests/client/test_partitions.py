@@ -1,4 +1,4 @@
-"""The methods for partitions and maintenance, sync and async, on a pool and on a connection."""
+"""Methods for partitions and maintenance, sync and async, on a pool and on a connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgsluice.errors import ArgumentError, QueueNameError, ServerError
 
 @pytest.fixture
 def parts(clients, queue_name, observer):
-    """The name of a queue in partitions of ten."""
+    """Name of a queue in partitions of ten messages."""
     name = f"{queue_name}_parts"
     clients.queue.create_partitioned(name, "10", "1000", 1)
     yield name

@@ -1,4 +1,4 @@
-"""In a pipeline of the caller's each call still returns what the server said, and raises what it refused."""
+"""Calls in the caller's psycopg pipeline: each returns its result or raises its error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support import on_functions_and_tables, value
 
 @contextmanager
 def pipeline(clients):
-    """The pipeline of the connection, of either style."""
+    """Psycopg's pipeline mode on a connection, sync or async."""
     inner = clients.source._inner.pipeline()
     if hasattr(inner, "__enter__"):
         with inner:

@@ -1,4 +1,4 @@
-"""Whose transaction a call is part of, and that nothing of it stays behind."""
+"""Transactions of queue and log calls: the caller's, or one for each call."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_in_the_callers_transaction_a_claim_leaves_synchronous_commit_alone(call
 
 @pytest.fixture
 def commits(observer, queue_name):
-    """Record with which synchronous_commit messages of the queue are sent, claimed and deleted."""
+    """Record the synchronous_commit with which messages are sent, claimed and deleted."""
     observer.execute(
         "create or replace function public.note_commit() returns trigger language plpgsql as $$ begin "
         "insert into public.commit_note values (tg_table_name, tg_op, current_setting('synchronous_commit')); "

@@ -1,4 +1,4 @@
-"""The real PGMQ, from its own Python package, in one database, and ours in another of the same server."""
+"""Two databases of one server: one with PGMQ from its Python package, one with pgsluice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _peer_numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def upstream_sql() -> str:
-    """PGMQ's own SQL; nothing of it is part of this project."""
+    """PGMQ's own SQL, which is not part of this project."""
     pytest.importorskip("pgmq", reason="PGMQ itself is not installed: pip install pgmq==1.1.4")
     folder = resources.files("pgmq") / "sql"
     version = (folder / "VERSION").read_text().strip()
@@ -52,17 +52,17 @@ def upstream(server_18: Any, upstream_sql: str) -> Iterator[psycopg.Connection]:
             yield connection
 
 
-# Ours on every PostgreSQL; PGMQ on one, to tell that a difference is ours and not the test's.
+# pgsluice on every PostgreSQL; PGMQ on one, to validate the tests themselves.
 PEERS = (("ours", "18"), ("ours", "16"), ("ours", "15"), ("upstream", "18"))
 
 
 @pytest.fixture(scope="module", params=PEERS, ids=[f"{name}-pg{v}" for name, v in PEERS])
 def peer(request: pytest.FixtureRequest, servers: Any) -> Iterator[tuple[str, str]]:
-    """Which it is, and the address: of a database with our schemas, or with PGMQ."""
+    """`ours` or `upstream`, and the URL of a database with our schemas or with PGMQ."""
     name, version = request.param
     sql = "" if name == "ours" else request.getfixturevalue("upstream_sql")
     template = "sluice_template" if name == "ours" else "template0"
-    # On TCP with a password, for clients that know no sockets.
+    # On TCP with a password, for clients without support for Unix sockets.
     server = servers.get(version, "by_tcp", tcp=True)
     for url in _database(server, f"compat_peer_{next(_peer_numbers)}", template):
         with psycopg.connect(url, autocommit=True) as connection:
@@ -72,6 +72,6 @@ def peer(request: pytest.FixtureRequest, servers: Any) -> Iterator[tuple[str, st
 
 @pytest.fixture(scope="module")
 def observer(peer: tuple[str, str]) -> Iterator[psycopg.Connection]:
-    """A session at the peer, to look at the tables themselves."""
+    """A session in the peer's database, for reading the tables."""
     with psycopg.connect(peer[1], autocommit=True) as connection:
         yield connection

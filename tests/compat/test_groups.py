@@ -1,4 +1,4 @@
-"""The readers of FIFO groups: the same calls in PGMQ and in ours, as in test_behaviour."""
+"""Readers of FIFO groups: the same calls on PGMQ and on pgsluice, as in test_behaviour."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READERS = ("read_grouped", "read_grouped_rr", "read_grouped_head")
 
 
 def sent(queue: str, groups: str) -> list[str]:
-    """A new queue with one message of each of these groups; - for none."""
+    """Return calls that create a queue with a message for each group; - has no group."""
     return [
         f"select * from pgmq.create('{queue}')",
         *[
@@ -65,7 +65,7 @@ def of_a_reader(f: str) -> list[str]:
         ),
         f"select * from pgmq.{f}('{q}_empty', null, 1)",
         f"select * from pgmq.q_{q} order by msg_id",
-        # A delayed head blocks its group; a delayed follower does so too, here at once.
+        # A delayed head blocks its group; in pgsluice a delayed follower does, too.
         *sent(f"{q}_later", '"a" "a" "a" "b"'),
         f"select * from pgmq.set_vt('{q}_later', 2, 60)",
         (
@@ -75,7 +75,7 @@ def of_a_reader(f: str) -> list[str]:
         ),
         f"select * from pgmq.set_vt('{q}_later', 1, 60)",
         f"select msg_id from pgmq.{f}('{q}_later', 0, 9)",
-        # As a late commit: id 1 appears when 2 is in flight.
+        # Simulates a late commit: message 1 appears while 2 is in flight.
         *sent(f"{q}_late", '"a" "a"'),
         f"update pgmq.q_{q}_late set msg_id = default, headers = null where msg_id = 1",
         f"select msg_id from pgmq.{f}('{q}_late', 60, 9)",

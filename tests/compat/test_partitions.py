@@ -1,4 +1,4 @@
-"""Partitioned queues in PGMQ, which needs pg_partman, and in ours, which does not: the same calls, the same answers.
+"""Partitioned queues: the same calls on PGMQ with pg_partman and on pgsluice have equal results.
 
 Runs where PostgreSQL 15 has pg_partman 4: Debian's postgresql-15-partman.
 """
@@ -74,7 +74,7 @@ SCENARIOS: dict[str, list[str]] = {
         "select relname from pg_class where relname ~ '^[qa]_c1'",
     ],
 }
-# Statement → why ours answers otherwise.
+# Statement → why our result differs.
 DIFFERENCES = {
     "select msg_id from pgmq.a_c1": "ours keeps what the archive held, PGMQ leaves it in another table",
     "select relname from pg_class where relname ~ '^[qa]_c1'": (
@@ -85,7 +85,7 @@ DIFFERENCES = {
 
 @pytest.fixture(scope="module")
 def both(server, upstream_sql):
-    """A session with ours and one with PGMQ and pg_partman, in two databases of the PostgreSQL that has it."""
+    """Sessions with pgsluice and with PGMQ and pg_partman, in two databases of one server."""
     name = f"partitions_{server.version}"
     sessions = []
     with psycopg.connect(server.url(), autocommit=True) as connection:

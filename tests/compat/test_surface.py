@@ -1,4 +1,4 @@
-"""What of PGMQ is there has PGMQ's names, argument names, types, defaults and result columns."""
+"""Names, argument names, types, defaults and result columns equal those of PGMQ."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ where i.indrelid = %s::regclass
 order by 1
 """
 
-# Upstream's index on vt serves none of its queries; ours serve all of read's, and have its name or one beside it.
+# PGMQ's index on vt serves none of its queries; ours serve read's and have its name or another.
 OTHER_INDEXES = [
     ("CREATE INDEX q_shape_vt_idx ON pgmq.q_shape USING btree (vt)", False, False),
     (

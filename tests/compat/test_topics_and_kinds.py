@@ -1,4 +1,4 @@
-"""Topics, unlogged queues, polling and deprecated forms: the same calls in PGMQ and in ours, as in test_behaviour."""
+"""Topics, unlogged queues, polling and deprecated forms, compared as in test_behaviour."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GOOD_PATTERNS = [
     "*a*", PATTERN,
 ]  # fmt: skip
 KEYS = ["a", "a.b", "a.b.c", "a.x.b", "b", "axb", "a.xb", "A_b-c.9", "A.b", "-", "_", "ab", "aa.b"]
-# Every ambiguous form fails alike: its error is part of what clients know.
+# Clients may depend on the errors of ambiguous calls.
 SCENARIOS: dict[str, list[str]] = {
     "validate": [
         "select * from pgmq.validate_routing_key(null)",
@@ -205,7 +205,7 @@ SCENARIOS: dict[str, list[str]] = {
         "select * from pgmq.read_with_poll('w', 30)",
     ],
 }
-# Statement → why ours answers otherwise.
+# Statement → why our result differs.
 DIFFERENCES = {
     "select relname, relpersistence from pg_class where relname ~ '^q_[ul]1_msg_id_seq$'": (
         "the ids of an unlogged queue are logged: after a crash they must not meet those in the archive"

@@ -10,7 +10,7 @@ from support import rows, value, wait_until
 
 
 def test_eight_tickers_and_rotation_lose_and_double_nothing(database_18):
-    """Writers in both isolation levels, by insert_event and by COPY, some late, some rolled back; rotation all the time."""
+    """Writers use both isolation levels, insert_event and COPY; some commit late or roll back."""
     with database_18.connect() as connection:
         connection.execute("select pgq.create_queue('changes')")
         connection.execute(
@@ -110,5 +110,5 @@ def test_eight_tickers_and_rotation_lose_and_double_nothing(database_18):
             connection.execute("select * from sluice.rotate()")
             return value(connection, "select count(*) from pgq.event_1") < len(expected)
 
-        # What was just read is kept for a rotation period.
+        # Events that were just read are kept for a rotation period.
         wait_until(has_emptied, "a segment to be emptied")

@@ -1,4 +1,4 @@
-"""Transaction ids beyond 32 bits, and the moment when they get there."""
+"""Transaction ids beyond 32 bits, and the transition to a new epoch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def next_id(connection: psycopg.Connection) -> int:
 
 @pytest.mark.slow
 def test_a_log_crosses_the_boundary_of_an_epoch(servers):
-    """Writers that are late, ticks, rotations and an event to repeat, from before the boundary to behind it."""
+    """Late writers, ticks, rotations and a retried event, before and after the boundary."""
     server = servers.get("18", "boundary")
     go_to_the_end_of_an_epoch(server)
     with (

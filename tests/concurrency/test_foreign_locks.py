@@ -1,4 +1,4 @@
-"""A role without rights holds an advisory lock by every key of ours: ticks, claims and maintenance go on."""
+"""Ticks, claims and maintenance while an unprivileged role holds advisory locks with our keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NUMBERS = [
 
 @pytest.fixture
 def plain(database, role):
-    """A session of a role that may do nothing but connect, with every lock."""
+    """A session with all advisory locks, of a role that may only connect."""
     with database.connect(user=role, application_name="intruder") as session:
         for name in NAMES:
             session.execute("select pg_advisory_lock(hashtextextended(%s, 0))", (name,))
@@ -42,7 +42,7 @@ def plain(database, role):
 
 @pytest.fixture
 def system(connection):
-    """A log with a share group, and queues: plain, with limits and partitioned."""
+    """A log with a share group, and plain, limited and partitioned queues."""
     make_log(connection)
     create_group(connection)
     connection.execute(

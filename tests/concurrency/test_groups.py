@@ -1,4 +1,4 @@
-"""Readers of groups at once, in a stated order; and what a late commit can and cannot do. Many at once: tests/property."""
+"""Concurrent readers of FIFO groups in fixed orders, and late commits; tests/property is random."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ READERS = ("read_grouped", "read_grouped_rr", "read_grouped_head")
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_late_commit_is_delivered_after_the_later_message_never_beside_it(database, reader):
-    """What holds: order of commit. Message 1 commits when 2 is in flight, and waits until 2 is done."""
+    """Message 1 commits while 2 is in flight, and is read after 2 is acknowledged."""
     call = f"select msg_id from pgmq.{reader}('orders', 60, 5)"
     with database.connect() as connection, database.connect(autocommit=False) as late:
         connection.execute("select pgmq.create('orders')")
@@ -29,7 +29,7 @@ def test_a_late_commit_is_delivered_after_the_later_message_never_beside_it(data
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_claim_that_is_not_committed_cannot_hold_a_late_commit_back(database, reader):
-    """The limit of it: the claim of 2 is in an open transaction, and nobody can see it."""
+    """A known limit: the claim of 2 is in an open transaction and invisible to other sessions."""
     call = f"select msg_id from pgmq.{reader}('orders', 60, 1)"
     with (
         database.connect() as connection,
@@ -48,7 +48,7 @@ def test_a_claim_that_is_not_committed_cannot_hold_a_late_commit_back(database, 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_reader_keeps_a_group_as_long_as_its_transaction_is_open(database, reader):
-    """Also behind its claim: the second consumer gets neither the head nor what follows it."""
+    """The second consumer gets neither the head of the group nor later messages."""
     with database.connect() as connection, database.connect(autocommit=False) as first:
         connection.execute("select pgmq.create('orders')")
         connection.execute("select pgmq.send_batch('orders', '{1,2,3}'::jsonb[])")

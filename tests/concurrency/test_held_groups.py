@@ -1,4 +1,4 @@
-"""Share groups beside a snapshot that somebody holds: no dead rows gather, and no table grows."""
+"""Share groups while a session holds a snapshot: no dead rows accumulate, no table grows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def log(connection):
 
 
 def one_round(connection, empty):
-    """Events go through a claim each; some come again, some leases end; a consumer reads beside it; and the maintenance."""
+    """Claim events with retries and expired leases, read them as a consumer, run maintenance."""
     connection.execute("select pgq.insert_event('changes', 't', 'x') from generate_series(1, 30)")
     for number in range(34):
         found = rows(
@@ -37,7 +37,7 @@ def one_round(connection, empty):
     connection.execute("select pgq.finish_batch(%s)", [batch])
     connection.execute("select * from sluice.rotate()")
     if empty:
-        # As the maintenance does, which the tests have no time to wait for; with 128 kB instead of 8 MB.
+        # As regular maintenance does, but from 128 kB instead of 8 MB on.
         connection.execute("select * from sluice._maintain_ledgers(131072)")
         connection.execute("select pgq._maintain_positions(131072)")
 
@@ -80,10 +80,11 @@ def test_beside_a_held_snapshot_no_dead_rows_gather_and_nothing_grows(connection
     dead = dead_rows(connection)
 
     print(f"{ROUNDS} rounds, kB: {[s // 1024 for s in sizes[::5]]}, dead rows: {dead}")
-    # The log was switched once a round, which is a dead row of pgq.queue and some of a table of ticks that is emptied later; and
-    # a turn of the ledgers is one.
+    # Each round rotates the log, which leaves a dead row in pgq.queue and a few in a tick table
+    # that is
+    # truncated later; switching the ledgers leaves one.
     of_switches = ("pgq.queue", "pgq.subscriber", "pgq.tick_1_", "sluice.ledger")
-    of_creation = {"pgq.origin": 2, "sluice.named_lock": 1}  # whatever the number of rounds
+    of_creation = {"pgq.origin": 2, "sluice.named_lock": 1}  # independent of the number of rounds
     others = {name: rows for name, rows in dead.items() if not name.startswith(of_switches)}
     assert all(rows <= of_creation.get(name, 0) for name, rows in others.items()), others
     assert sum(dead.values()) <= 3 * ROUNDS, dead

@@ -1,4 +1,4 @@
-"""Share groups under load while the clock steps: every event is acknowledged, none is stranded, the log is not pinned."""
+"""Share groups under load while the clock is stepped: no event is lost, and the log rotates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GROUPS = ("plain", "keyed")
 
 
 class Run:
-    """One run: producers, consumers of two groups, maintenance and a clock that steps, each with dice of its own."""
+    """A run of producers, consumers of two groups, maintenance and clock steps."""
 
     def __init__(self, database: Database, clock: Clock, seed: int) -> None:
         self.database = database
@@ -69,7 +69,9 @@ class Run:
                             %s, 't', %s, delay => make_interval(secs => %s), ev_extra1 => %s)""",
                         (LOG, data, dice.uniform(0.01, 2), key),
                     )
-                time.sleep(dice.uniform(0, 0.02))  # the pace of a producer; nothing is waited for
+                time.sleep(
+                    dice.uniform(0, 0.02)
+                )  # the rate of a producer, not a wait for a condition
 
     def consume(self, dice: random.Random, group: str) -> None:
         with self.session() as session:
@@ -79,7 +81,7 @@ class Run:
                 except psycopg.DatabaseError as error:
                     if error.sqlstate != "SG005":
                         raise
-                    continue  # lock_timeout is measured by the clock that steps
+                    continue  # lock_timeout is measured by the stepped clock
                 if not events:
                     self.over.wait(0.02)
                     continue
@@ -89,7 +91,7 @@ class Run:
                     if fate < 0.1:
                         renew(session, claim_id, "2 s", group=group)
                     if fate < 0.2:
-                        continue  # as if its process had ended
+                        continue  # as if the process had died
                     if fate < 0.3:
                         acknowledge(session, claim_id, "retry", delay="500 ms", group=group)
                     elif fate < 0.4:
@@ -98,7 +100,9 @@ class Run:
                         acknowledge(session, claim_id, group=group)
                         self.accepted[group].update(event.ev_data for event in events)
                 except psycopg.DatabaseError as error:
-                    if error.sqlstate != "SG002":  # its lease expired, and others have its events
+                    if (
+                        error.sqlstate != "SG002"
+                    ):  # the lease expired and its events were redelivered
                         raise
 
     def maintain(self, dice: random.Random) -> None:
@@ -136,9 +140,9 @@ class Run:
             self.over.set()
 
     def drain(self) -> None:
-        """With the clock right again, accept what is left; all of it has to come within a time of the usual length.
+        """Correct the clock and accept the remaining events within the usual time.
 
-        But what was delayed while the clock was ahead has a time that is ahead by as much, a day at the most.
+        Events delayed while the clock was ahead are due later by as much, at most a day.
         """
         self._drain("every event that was not delayed", 0, self.delayed)
         self._drain("every event", DAY_S, set())
@@ -204,7 +208,7 @@ def test_every_event_is_acknowledged_and_the_log_not_pinned_while_the_clock_step
             assert info(session, group).lag_events == 0
         consume_all(session)
 
-        # A segment is emptied as soon as no consumer needs it; the clock was ahead by a day at the most.
+        # A segment is truncated once no consumer needs it; the clock was ahead by a day at most.
         def is_reclaimed() -> bool:
             rows(session, "select pgq.ticker()")
             consume_all(session)

@@ -1,4 +1,4 @@
-"""Two tickers at once, in a stated order: with the lock nothing is lost or doubled, without it something is."""
+"""Two tickers in fixed orders: with the lock no event is lost or doubled; without it, some are."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def log(connection):
 
 
 def rewrite_ticker(connection, *, locked):
-    """Give the ticker a gate just behind its snapshot, and take its lock away if asked to.
+    """Add a gate to the ticker after it takes its snapshot, and optionally remove its lock.
 
-    The gate stands in the statement whose snapshot becomes the tick, after that snapshot was taken and before the
-    tick has its number: there a ticker can be overtaken.
+    The gate is in the statement whose snapshot becomes the tick, before the tick gets its number:
+        there a ticker can be overtaken.
     """
     replace_in(
         connection,
@@ -40,9 +40,9 @@ def rewrite_ticker(connection, *, locked):
 
 
 def overtake(database, connection):
-    """One ticker stops behind its snapshot, an event is committed, another ticker ticks, the first goes on.
+    """Stop a ticker after its snapshot, commit an event, run another ticker, then resume the first.
 
-    Returns what the second ticker returned.
+    Return the second ticker's result.
     """
     with (
         database.connect(autocommit=False) as gate,
@@ -53,7 +53,7 @@ def overtake(database, connection):
         first.start()
         wait_for_lock(connection, slow)
         connection.execute("select pgq.insert_event('changes', 't', 'between the snapshots')")
-        # The second one runs in the session that holds the gate: it alone can pass.
+        # The second ticker runs in the session that holds the gate and is not stopped by it.
         second = value(gate, "select pgq.ticker('changes')")
         gate.commit()
         first.join(30)
@@ -85,7 +85,7 @@ def test_with_the_lock_the_second_ticker_leaves_it_to_the_first(database, connec
 
 
 def tick_from_an_old_snapshot(database, connection):
-    """A ticker whose snapshot is from before an event and a tick of another."""
+    """Tick with a snapshot that precedes an event and another ticker's tick."""
     with database.connect(autocommit=False) as old:
         old.execute("set transaction isolation level repeatable read")
         value(old, "select count(*) from pgq.consumer")
@@ -105,7 +105,7 @@ def test_a_stale_snapshot_is_no_tick(database, connection, log):
 
 
 def test_a_stale_snapshot_as_tick_doubles_an_event(database, connection, log):
-    """The planted bug: any isolation level will do, and no look at the last tick."""
+    """The planted bug: any isolation level is accepted, and the last tick is not checked."""
     replace_in(
         connection,
         "pgq.ticker(text)",
@@ -128,7 +128,7 @@ def test_a_stale_snapshot_as_tick_doubles_an_event(database, connection, log):
 
 @pytest.mark.slow
 def test_two_tickers_and_writers_that_commit_late_lose_and_double_nothing(database_18):
-    """Four writers, one in five transactions held open over several ticks, rollbacks and savepoints; two tickers."""
+    """Two tickers and four writers, with long transactions, rollbacks and savepoints."""
     with database_18.connect() as connection:
         connection.execute("select pgq.create_queue('changes')")
         connection.execute(
@@ -161,7 +161,7 @@ def test_two_tickers_and_writers_that_commit_late_lose_and_double_nothing(databa
                             (f"{number}-{i}-savepoint",),
                         )
                     if i % 5 == 0:
-                        # Over a few ticks of the others, whenever they come.
+                        # Keep it open over a few ticks.
                         last = value(session, "select max(tick_id) from pgq.tick")
                         while value(session, "select max(tick_id) from pgq.tick") < last + 3:
                             pass

@@ -1,4 +1,4 @@
-"""sluice.tick over several logs: an event that is committed late is ticked, whichever log it is in."""
+"""sluice.tick over several logs: events that are committed late are ticked in each log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def insert(session, log):
 def test_event_numbered_after_the_first_logs_tick_is_ticked_after_its_late_commit(
     database, connection, logs
 ):
-    # The gate: the ticker has ticked the first log, and so has its transaction id.
+    # At the gate the ticker has ticked the first log, so it has a transaction id.
     replace_in(
         connection,
         "pgq._take_tick(integer)",

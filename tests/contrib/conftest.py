@@ -1,4 +1,4 @@
-"""A notifier at work in this test's database."""
+"""A running notifier for this test's database."""
 
 from __future__ import annotations
 

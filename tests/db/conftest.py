@@ -1,4 +1,4 @@
-"""Two logs, of which one is to fail, and the warnings of a session."""
+"""Fixtures: two logs, one for a test to break, and the warnings of a session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def logs(connection: psycopg.Connection) -> psycopg.Connection:
 
 @pytest.fixture
 def warnings(connection: psycopg.Connection) -> list[str]:
-    """Return a list to which the messages of later warnings are added."""
+    """Return a list that collects the messages of later warnings."""
     found: list[str] = []
     connection.add_notice_handler(lambda d: found.append(d.message_primary or ""))
     return found

@@ -1,4 +1,4 @@
-"""Adopting queues that pg_partman keeps in partitions: it goes on keeping them."""
+"""Adoption of queues partitioned by pg_partman, which continues to manage their partitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.replication import tables_without_identity
 
 @pytest.fixture
 def partman(empty_database):
-    """A session in a database with PGMQ and pg_partman, and queues by id and by time."""
+    """A session in a database with PGMQ, pg_partman, and queues partitioned by id and by time."""
     with empty_database.connect() as connection:
         if not rows(connection, "select from pg_available_extensions where name = 'pg_partman'"):
             pytest.skip("pg_partman is not installed on this server")

@@ -1,4 +1,4 @@
-"""The way back that docs/guides/adopt.md gives: PGMQ is as it was, with every message."""
+"""The return to PGMQ in docs/guides/adopt.md: its functions are restored and all messages kept."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A database with queues, workers beside it, and a proxy between the two."""
+"""A database with queues, worker processes, and a proxy between them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def queue(connection) -> WorkQueue:
 
 @pytest.fixture
 def workers(database_18, connection, tmp_path):
-    """Makes `Workers` of this database; they end with the test."""
+    """Return a function that creates `Workers` of this database; they end with the test."""
     made = []
 
     def make(queues: str, *options: str, url: str | None = None) -> Workers:

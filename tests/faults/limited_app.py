@@ -1,4 +1,4 @@
-"""Handlers with limits of each kind, for workers that are killed."""
+"""App with one queue for each kind of limit, for workers that are killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ app = App(name="limited")
 
 
 def work_for_a_while(work: Work, context: SyncContext) -> None:
-    """Note the start and the end, with time between them."""
+    """Record the start and the end of a handler that takes a while."""
     note("start", work, context)
     time.sleep(work.get("seconds", 0))
     note("done", work, context)

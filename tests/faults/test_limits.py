@@ -1,4 +1,4 @@
-"""Limits of queues while workers are killed: never exceeded, and what a killed worker had is freed with its lease."""
+"""Queue limits while workers are killed: never exceeded, and expired leases free slots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEYS = 4
 
 
 def runs_of(some, killed_at):
-    """When each run of a handler began and ended, by the number of its message."""
+    """Yield the message number, start and end of each run of a handler."""
     ends = {(line["pid"], line["n"], line["attempt"]): line["at"] for line in some.lines("done")}
     for line in some.lines("start"):
         run = line["pid"], line["n"], line["attempt"]

@@ -1,4 +1,4 @@
-"""Connections of a worker whose server answers no more, though nothing says that they are lost."""
+"""Connections of a worker to a server that stops responding without closing them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_engine_waits_for_one_silent_connection_and_not_for_each(far_url, pr
 
 
 def test_the_reset_after_a_handler_ends_within_seconds(far_url, proxy, monkeypatch):
-    """Threads and tasks: the reset is the first to talk to a server that went silent after the commit."""
+    """In threads and tasks, the reset is the first statement after the server stops responding."""
     monkeypatch.setattr(connections, "_SIGN_S", ANSWER_S)
 
     async def run():
@@ -89,7 +89,7 @@ def test_the_reset_after_a_handler_ends_within_seconds(far_url, proxy, monkeypat
 
 
 def tcp_settings(connection) -> dict[str, int]:
-    """The settings of a connection's socket: seconds, how often, milliseconds."""
+    """Return a connection's TCP settings: seconds, number of probes, milliseconds."""
     with socket.socket(fileno=os.dup(connection.fileno())) as copy:
         return {
             name: copy.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{name}"))
@@ -111,7 +111,7 @@ def tcp_settings(connection) -> dict[str, int]:
 def test_a_connection_whose_other_end_is_gone_is_given_up_after_a_minute(
     far_url, dsn_options, expected
 ):
-    """By the operating system, so its settings of the socket are compared."""
+    """The operating system does so, so the test compares the socket's settings."""
 
     url = psycopg.conninfo.make_conninfo(far_url, **dsn_options)
 

@@ -1,4 +1,4 @@
-"""Worker processes of a test: started, hurt, and asked what they did."""
+"""Worker processes of a test, and the history that their handlers write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUEUES = ("threads", "loop", "processes", "hungry", "held", "plain")
 
 
 class Workers:
-    """Some `pgsluice worker run faults.app:app`, or of another app, and their history."""
+    """Processes of `pgsluice worker run`, by default with faults.app, and their history."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Workers:
             process.wait()
 
     def start(self, *, url: str | None = None) -> subprocess.Popen[bytes]:
-        """Start one more."""
+        """Start another process."""
         environ = {
             name: text
             for name, text in os.environ.items()
@@ -74,11 +74,11 @@ class Workers:
         return process
 
     def log(self) -> str:
-        """What they said."""
+        """Return the log of the workers."""
         return (self._folder / "log").read_text(encoding="utf-8")
 
     def lines(self, word: str | None = None) -> list[dict[str, Any]]:
-        """What they wrote down, in order; a line that is not whole is not there."""
+        """Return the complete lines of the history, in order."""
         if not self._history.exists():
             return []
         text = self._history.read_text(encoding="utf-8")
@@ -86,11 +86,11 @@ class Workers:
         return [line for line in found if word in (None, line["word"])]
 
     def count(self, word: str) -> Counter[int]:
-        """How often each message had this word."""
+        """Return the number of lines with this word, by message."""
         return Counter(line["n"] for line in self.lines(word))
 
     def wait_for(self, word: str, n: int, times: int = 1, *, deadline_s: float = 30.0) -> None:
-        """Wait until a message had this word so often."""
+        """Wait until the history has a word for a message a number of times."""
         self.wait_until(
             lambda: self.count(word)[n] >= times, f"{word} of {n}, {times} times", deadline_s
         )
@@ -98,7 +98,7 @@ class Workers:
     def wait_until(
         self, condition: Callable[[], bool], what: str, deadline_s: float = 30.0
     ) -> None:
-        """Wait for a condition; fail with what they wrote and said."""
+        """Wait for a condition; fail with the history and the log."""
         try:
             wait_until(condition, what, deadline_s)
         except AssertionError as error:

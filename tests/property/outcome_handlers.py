@@ -1,6 +1,7 @@
-"""Handlers of all kinds that do what outcome_steps.py draws for their messages, and a journal of what they did.
+"""Handlers of all kinds that execute the steps drawn by outcome_steps.py, and their journal.
 
-Each step is written once, as a coroutine. In a thread and in a process it runs on hands that never wait for the event loop.
+Each step is written once, as a coroutine. In threads and processes it runs on `ThreadHands`, which
+never wait for the event loop.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from property.outcome_steps import (
     step_of,
 )
 
-# The database, for the processes of handlers, too.
+# The database URL, also for handlers in processes.
 URL = "PGSLUICE_TEST_OUTCOMES_URL"
-# Longer than a busy machine stands still: no claim is to be lost.
+# So long that no lease expires on a busy machine.
 LEASE_S = 15.0
 _HOLD_S = (0.2, 1.2)
 _FOREVER_S = 60
@@ -69,10 +70,10 @@ CHANGES = [
 
 
 class Journal:
-    """A connection beside that of the worker, in autocommit mode, for what a rollback must not undo."""
+    """A separate autocommit connection, for records that a rollback must not undo."""
 
     def __init__(self) -> None:
-        # A handler that is cancelled may leave a call of its journal behind, in its thread.
+        # A cancelled handler may leave a journal call running in its thread.
         self._lock = threading.Lock()
         self._is_closed = False
         self._connected: psycopg.Connection | None = None
@@ -91,7 +92,7 @@ class Journal:
         return found if name.startswith("_") else _with_lock(self._lock, found)
 
     def begin(self, kind: Kind, payloads: list[Any], contexts: list[Any]) -> list[tuple[Step, int]]:
-        """Note the start of messages; return what to do with each, and the ordinals of their starts."""
+        """Record the start of messages; return their steps and the ordinals of their starts."""
         steps = []
         for payload, context in zip(payloads, contexts, strict=True):
             (ordinal,) = self._connection.execute(
@@ -114,7 +115,7 @@ class Journal:
         return steps
 
     def end(self, kind: Kind, contexts: list[Any]) -> None:
-        """Note that a handler ends."""
+        """Record the end of a handler."""
         self._connection.execute(
             "update start set ended_at = clock_timestamp()"
             " where queue_name = %s and (msg_id, fence) in (select * from unnest(%s::bigint[], %s::integer[]))",
@@ -124,20 +125,20 @@ class Journal:
         self._is_closed = True
 
     def write_effect(self, kind: Kind, context: Any, ordinal: int) -> None:
-        """Write an effect outside of the transaction."""
+        """Write an effect outside the transaction."""
         self._connection.execute(
             "insert into effect values (%s, %s, %s, false)",
             [kind.name, context.message_id, ordinal],
         )
 
     def find(self, kind: Kind, context: Any, what: str) -> None:
-        """Note what should not be."""
+        """Record a fault."""
         self._connection.execute(
             "insert into found values (%s, %s, %s)", [kind.name, context.message_id, what]
         )
 
     def note_child(self, pid: int) -> None:
-        """Note a process that is not to outlive its handler."""
+        """Record a process that must not outlive its handler."""
         self._connection.execute("insert into child values (%s)", [pid])
 
     def terminate(self, pid: int) -> None:
@@ -149,7 +150,7 @@ class Journal:
         self._connection.execute("insert into once_only values (1)")
 
     def lock(self, kind: Kind, context: Any, step: Step) -> None:
-        """Lock the row of a message, or of some others, in a session that keeps the lock for a while."""
+        """Lock the rows of messages in another session for a while."""
         is_own = step.trouble == "locks its message"
         holder = psycopg.connect(os.environ[URL], application_name="outcomes holder")
         holder.execute(
@@ -170,7 +171,7 @@ def _with_lock(lock: threading.Lock, function: Any) -> Any:
 
 
 class LoopHands:
-    """What an `async def` handler does its steps with."""
+    """Actions of an `async def` handler."""
 
     async def call(self, function: Any, *args: Any) -> Any:
         return await asyncio.to_thread(function, *args)
@@ -199,7 +200,7 @@ class LoopHands:
 
 
 class ThreadHands:
-    """What a `def` handler does its steps with; nothing here waits for the event loop."""
+    """Actions of a `def` handler; none waits for the event loop."""
 
     async def call(self, function: Any, *args: Any) -> Any:
         return function(*args)
@@ -228,7 +229,7 @@ class ThreadHands:
         context.heartbeat()
 
     async def hang(self, context: Any, step: Step) -> None:
-        """Hang until the timeout, in a thread a little longer, and in a process for ever."""
+        """Hang: in a thread a little longer than the timeout, in a process forever."""
         context.lost.wait(_FOREVER_S)
         await self.call(time.sleep, random.Random(step.salt).uniform(0, 1.5))
 
@@ -237,7 +238,7 @@ Hands = LoopHands | ThreadHands
 
 
 def _run(coroutine: Any) -> Any:
-    """Run a coroutine that waits for nothing."""
+    """Run a coroutine that never suspends."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -279,7 +280,7 @@ async def _handle_batch(hands: Hands, kind: Kind, payloads: Any, contexts: Any) 
 async def _act(
     hands: Hands, journal: Journal, kind: Kind, context: Any, step: Step, ordinal: int
 ) -> Any:
-    """Do a step."""
+    """Execute a step."""
     await hands.call(journal.write_effect, kind, context, ordinal)
     if step.where == "plain":
         await _make_trouble(hands, journal, kind, context, step, None)
@@ -339,7 +340,7 @@ def _fresh_state() -> Any:
 async def _make_trouble(
     hands: Hands, journal: Journal, kind: Kind, context: Any, step: Step, connection: Any
 ) -> None:
-    """Do what a handler does before it ends."""
+    """Execute the trouble of a step, before the handler ends."""
     match step.trouble:
         case "beats":
             await hands.beat(context)

@@ -1,4 +1,4 @@
-"""Cron expressions, against a model that looks at the clock of the wall minute by minute."""
+"""Cron expressions, against a model that checks local time minute by minute."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from support import replace_in, value
 
-# Each of the five as it is written, and the values that it means.
+# The text and the matching values of each of the five fields.
 Fields = list[tuple[str, frozenset[int]]]
 MINUTE = timedelta(minutes=1)
-# Where clocks are set by an hour and by half of one, by night and at midnight, on both halves of the earth, and nowhere.
+# Clock changes of an hour and half an hour, at night and at midnight, in both hemispheres, and
+# none.
 CHANGES = [
     ("Europe/Berlin", datetime(2026, 3, 29, 1, 0, tzinfo=UTC)),
     ("Europe/Berlin", datetime(2026, 10, 25, 1, 0, tzinfo=UTC)),
@@ -30,7 +31,7 @@ CHANGES = [
 
 
 def numbers(least: int, most: int) -> st.SearchStrategy[tuple[str, frozenset[int]]]:
-    """A field, and what it means."""
+    """Generate a field's text with its matching values."""
     number = st.integers(least, most)
     ranges = st.tuples(number, number, st.integers(1, 7)).map(sorted_range)
     single = number.map(lambda n: (str(n), frozenset([n])))
@@ -56,8 +57,7 @@ def sorted_range(ends: tuple[int, int, int]) -> tuple[str, frozenset[int]]:
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Fields, str, datetime, datetime]:
-    """An expression, a zone, and the time from which on and up to which its next slot is looked for: around a change of the
-    clock, and often with an hour that is skipped or doubled."""
+    """Generate an expression, a zone and a time range around a clock change."""
     zone, moment = draw(st.sampled_from(CHANGES))
     fields = [draw(numbers(*bounds)) for bounds in ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))]
     hour = (moment.astimezone(ZoneInfo(zone)) - MINUTE * draw(st.integers(0, 119))).hour
@@ -75,7 +75,7 @@ def cases(draw: st.DrawFn) -> tuple[Fields, str, datetime, datetime]:
 
 
 def is_slot(fields: Fields, shown: datetime) -> bool:
-    """Whether an expression means what a clock shows."""
+    """True if a time matches a cron expression."""
     (_, minutes), (_, hours), (days_text, days), (_, months), (week_text, weekdays) = fields
     in_month = shown.day in days
     in_week = bool({shown.isoweekday(), shown.isoweekday() % 7} & weekdays)
@@ -89,9 +89,9 @@ def is_slot(fields: Fields, shown: datetime) -> bool:
 
 
 def model(fields: Fields, zone: str, after: datetime, until: datetime) -> datetime | None:
-    """The first slot in (after, until], by looking at a clock of the zone every minute from six hours before on."""
+    """Return the first slot in (after, until], checking each minute from six hours before."""
     every_hour = len(fields[1][1]) == 24
-    highest = None  # what the clock has shown so far
+    highest = None  # the latest local time so far
     moment = after.replace(second=0, microsecond=0) - timedelta(hours=6)
     while moment <= until:
         shown = moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
@@ -117,7 +117,7 @@ def connection(database_18):
 
 
 def compare(connection, **options):
-    """Ask the server and the model for the next slot of any expression, around any of these changes."""
+    """Compare the server's next slot with the model's for random cases."""
 
     @settings(deadline=None, **options)
     @given(cases())
@@ -137,7 +137,7 @@ def test_the_next_slot_is_the_first_that_the_clock_of_the_zone_comes_to(connecti
     compare(connection, max_examples=150)
 
 
-# Function → what is in it, and what is put there instead.
+# Function → a part of its source, and the bug that replaces it.
 PLANTED = {
     "sluice._next_slot(text,text,timestamptz)": ("v_slot <= i_after", "v_slot = i_after"),
     "sluice._first_moment(timestamp,text)": ("v_repeated > '0'", "false"),
@@ -149,7 +149,7 @@ PLANTED = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
-    # The first takes a minute: its loop never ends, for one example after another.
+    # _next_slot takes a minute, as its loop runs into the timeout for each example.
     [
         pytest.param(each, marks=pytest.mark.long) if "_next_slot" in each else each
         for each in PLANTED
@@ -157,7 +157,7 @@ PLANTED = {
 )
 def test_a_planted_bug_is_found(connection, function):
     replace_in(connection, function, *PLANTED[function])
-    connection.execute("set statement_timeout = '2s'")  # one that never ends is found too
+    connection.execute("set statement_timeout = '2s'")  # detects endless loops, too
 
     with pytest.raises((AssertionError, psycopg.errors.QueryCanceled)):
         compare(connection, max_examples=2000, phases=[Phase.generate], report_multiple_bugs=False)

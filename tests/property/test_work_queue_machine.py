@@ -1,4 +1,4 @@
-"""Any sequence of calls against a work queue, beside a model of it: one session, one real server, transactions too."""
+"""Random sequences of calls to a work queue, also in transactions, against a model."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from hypothesis.stateful import (
 
 from support import rows, value
 
-LATER_S = 100_000  # nothing lapses by itself while a test runs
+LATER_S = 100_000  # no timeout expires during a test
 _queue_numbers = itertools.count(1)
 
 
 @dataclass
 class Held:
-    """A message in the queue, as the model has it."""
+    """A message in the model's queue."""
 
     body: object
     visible: bool
     read_ct: int = 0
-    was_read: bool = False  # since it was given back to wait
+    was_read: bool = False  # since its last release
 
 
 @dataclass
 class Model:
-    """Where every message is. An id that is in none of the three is gone."""
+    """The location of every message; ids in none of the three are deleted."""
 
     queue: dict[int, Held] = field(default_factory=dict)
     archive: dict[int, int] = field(default_factory=dict)  # msg_id → read_ct
@@ -52,7 +52,7 @@ class Model:
         ]
 
 
-# Places in the queue, counted from its head and around; beyond PRESENT, ids that are not there.
+# Indexes into the queue, modulo its length; beyond PRESENT, ids that do not exist.
 PRESENT = 7
 ONE = st.integers(0, PRESENT + 2)
 SOME = st.lists(ONE, max_size=6)
@@ -77,7 +77,7 @@ class WorkQueueMachine(RuleBasedStateMachine):
         self.connection.execute("rollback")
 
     def call(self, function, *arguments):
-        """The rows of a call of `pgmq`, or of `sluice` by its full name, on this queue."""
+        """Return the rows of a `pgmq` function, or of another by its full name, for this queue."""
         schema, _, bare = ("pgmq." + function if "." not in function else function).rpartition(".")
         casts = [
             "::bigint[]"
@@ -156,7 +156,7 @@ class WorkQueueMachine(RuleBasedStateMachine):
 
     @rule(places=SOME, vt=TIMES, exact=st.booleans())
     def update_vt_by_hand(self, places, vt, exact):
-        """As PGMQ's users do; `exact` on the border between ready and deferred."""
+        """Update vt directly, as PGMQ's users do; `exact` is the border of visible and delayed."""
         msg_ids = [self.picked(place) for place in places]
         moment = "clock_timestamp() + make_interval(secs => %s)"
         if exact and vt == 0:
@@ -259,11 +259,11 @@ class WorkQueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.before is not None)
     @rule()
     def roll_back(self):
-        """All comes back but the ids, which are not given twice."""
+        """Roll back; only the consumed ids stay used."""
         self.model, self.before = self.before, None
         self.connection.execute("rollback")
 
-    # What always holds
+    # Invariants
 
     @invariant()
     def every_message_is_in_one_place_and_that_is_the_models(self):
@@ -287,7 +287,7 @@ class WorkQueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def metrics_are_the_models(self):
-        # In a transaction they are those of its beginning.
+        # In a transaction, metrics are those of its start.
         if self.before is not None:
             return
         ((name, length, newest_s, oldest_s, total, _, visible, _),) = self.call("metrics")
@@ -319,7 +319,7 @@ def run(database, machine_seed, **options):
 
 @pytest.fixture
 def machine_seed():
-    """Printed when the test fails; to be given again."""
+    """A random seed, printed if the test fails; PGSLUICE_TEST_SEED sets it."""
     chosen = int(os.environ.get("PGSLUICE_TEST_SEED", random.randrange(2**31)))
     print(f"PGSLUICE_TEST_SEED={chosen}")
     return chosen
@@ -329,7 +329,7 @@ def test_a_queue_does_what_its_model_does(database_18, machine_seed):
     run(database_18, machine_seed)
 
 
-# Function → what is in it, and what is put there instead.
+# Function → a part of its source, and the bug that replaces it.
 PLANTED = {
     "sluice.release(text,bigint,integer,integer)": ("read_ct = $3", "read_ct >= $3"),
     "sluice.reject(text,bigint,integer,text,text)": ("read_ct = $2", "read_ct >= $2"),

@@ -1,7 +1,8 @@
-"""Handlers that do anything at random, in every kind of execution and mode: each outcome is what its model predicts.
+"""Handlers with random behaviour, in every kind of execution and mode: outcomes match a model.
 
-`outcome_steps.py` draws and predicts, `outcome_handlers.py` acts, `outcome_checker.py` compares. PGSLUICE_TEST_SEED runs
-a printed seed again. The seed decides what each start of each message does; timing is that of the machine.
+`outcome_steps.py` draws and predicts, `outcome_handlers.py` acts, `outcome_checker.py` compares.
+PGSLUICE_TEST_SEED repeats a printed seed. The seed decides the steps of each start of each message,
+but not the timing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from support import rows, value
 
 SEED = os.environ.get("PGSLUICE_TEST_SEED")
 DRAINED_S = 120
-# Each change of what is known of an attempt; else the next one overwrites it.
+# Record each change of an attempt, as the next one overwrites it.
 AUDIT = """
     create table noted (
         queue_name text, msg_id bigint, read_ct integer, state text, attempts integer, error_type text, error text,
@@ -192,7 +193,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:Deprecati
 async def test_every_outcome_is_what_its_handler_did(database_18, url, lines):
     figures = await run(database_18, url, int(SEED or random.randrange(2**31)), lines)
 
-    # And it was a test of something.
+    # The run must cover enough cases.
     for kind in KINDS:
         assert figures[f"{kind}: done"] > 0
     assert min(figures[each] for each in ("retry", "dead", "released")) > 0

@@ -1,9 +1,10 @@
-"""A program of its own that keeps the current state of pgbench's tables, and can be held at a moment.
+"""A program that maintains current-state tables of pgbench's tables, and can be held at a point.
 
     python changes_driver.py LAKE CHECKPOINT MOMENT FOLDER OFFSETS
 
-MOMENT is `after N`: the driver stops for ever after it has applied changes to N tables, before any other, and leaves the
-file FOLDER/held, so that it can be killed there. With `never` it runs until it is killed. OFFSETS is not used.
+With MOMENT `after N` the driver applies changes to N tables, creates the file FOLDER/held and
+sleeps forever, so that it can be killed there. With `never` it runs until it is killed. OFFSETS is
+unused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Delta tables as other tools write them: their `_delta_log` is written here action by action."""
+"""Delta tables as other tools write them, with a handwritten `_delta_log`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def write_delta(
     add: Mapping[str, Any] | None = None,
     with_stats: bool = True,
 ) -> Path:
-    """Make a table with one file for each of the given tables.
+    """Create a Delta table with one file for each of the given Arrow tables.
 
     Args:
-        add: What each add action has besides its path, size and statistics.
+        add: Further fields of each add action, besides path, size and statistics.
     """
     log = folder / "_delta_log"
     log.mkdir(parents=True)
@@ -69,7 +69,7 @@ def write_delta(
 
 
 def column_mapped(folder: Path) -> Path:
-    """A table with legacy column mapping: protocol 2,5 and no list of features; names in its files are others."""
+    """Create a table with legacy column mapping: protocol 2,5, other column names in its files."""
     renamed = "col-5f1ee0b1"
     rows = [pa.table({renamed: pa.array([i], pa.int64())}) for i in (1, 2)]
     mapped = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": renamed}

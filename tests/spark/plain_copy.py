@@ -1,4 +1,4 @@
-"""The pipeline `archive` without Spark, which needs ten seconds to start: the same queries, files, commits and steps."""
+"""The pipeline `archive` without Spark, with the same queries, files, commits and steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERYTHING = IdRange(-(2**63), 2**63 - 1)
 
 
 class PlainCopy(ArchiveCopy):
-    """A copy by this process instead of Spark's."""
+    """A copy made by this process instead of Spark."""
 
     def copy(self, reader: Any, backlog: Any) -> None:
         source = self.source
@@ -45,4 +45,4 @@ class PlainCopy(ArchiveCopy):
         self.reached("commit")
 
     def reached(self, step: str) -> None:
-        """A step was reached; for those who want to stop there."""
+        """Do nothing; subclasses stop at a step here."""

@@ -1,4 +1,4 @@
-"""The example of declarative pipelines, run twice as its page says."""
+"""The example of declarative pipelines, run twice as documented."""
 
 from __future__ import annotations
 

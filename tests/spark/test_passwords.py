@@ -1,4 +1,4 @@
-"""A password is in no place where Spark shows or keeps things."""
+"""Passwords do not appear anywhere that Spark displays or stores data."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from spark.writing import insert
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Spark hides values that look like a secret: this one does not.
+# Spark redacts values that look like secrets; this one does not.
 PAGES_MAX = 15
 SENTINEL = "".join(secrets.choice(string.ascii_lowercase) for _ in range(20))
 
 
 @pytest.fixture
 def dsn(servers_folder: Path) -> Iterator[str]:
-    """A database on loopback TCP that asks for the sentinel as password."""
+    """A database on loopback TCP whose password is the sentinel."""
     server = EmbeddedServer(servers_folder / "tcp", tcp=True, options={"fsync": "off"})
     server.start()
     try:
@@ -56,12 +56,12 @@ def processes_of_spark() -> str:
         try:
             lines.append(path.read_text(errors="replace"))
         except OSError:
-            continue  # it ended meanwhile
+            continue  # the process has ended
     return "\n".join(line for line in lines if "spark" in line)
 
 
 def pages_of_spark(spark: SparkSession, run_id: str) -> list[str]:
-    """Spark's web pages: the tabs, the newest that they link to, and the page of one run of a stream; its REST answers."""
+    """Return Spark's web pages: tabs, newest links, the page of a stream's run, REST responses."""
     root = spark.sparkContext.uiWebUrl
     application = spark.sparkContext.applicationId
     tabs = ("jobs", "stages", "storage", "environment", "executors", "SQL", "StreamingQuery")
@@ -76,7 +76,7 @@ def pages_of_spark(spark: SparkSession, run_id: str) -> list[str]:
     waiting += [f"{root}/api/v1/applications/{application}/{answer}" for answer in answers]
     waiting.append(f"{root}/StreamingQuery/statistics/?id={run_id}")
     pages: dict[str, str] = {}
-    # Other tests have run in this session before: of their pages there are hundreds.
+    # Earlier tests in this session have left hundreds of pages.
     left = dict.fromkeys(("jobs/job", "stages/stage", "SQL/execution"), PAGES_MAX)
     while waiting:
         page = waiting.pop(0)
@@ -124,7 +124,7 @@ def test_a_password_never_reaches_spark(
     writing = rows.select("message").write.format("pgsluice").mode("append")
     writing.options(dsnFile=str(secret_file), queue="q").save()
 
-    # Refused or out of reach: the text of the errors is free of it.
+    # Errors of refused and unreachable servers do not contain it.
     impatient = reading(queue="q", **{"connect.retries": "0"}).load()
     refused = dsn.replace("carrier", "stranger")
     secret_file.write_text(refused)
@@ -136,7 +136,7 @@ def test_a_password_never_reaches_spark(
     with pytest.raises(Exception, match="holds a password") as naming:
         spark.read.format("pgsluice").options(dsn=dsn, queue="q").load()
     with pytest.raises(Exception, match="holds a password") as planning:
-        # With a schema of the caller's, Spark has a plan before we see the options.
+        # With a given schema, Spark builds a plan before we see the options.
         spark.read.schema("msg_id long").format("pgsluice").options(
             dsn=dsn, queue="q"
         ).load().collect()
@@ -152,8 +152,8 @@ def test_a_password_never_reaches_spark(
     shown += [path.read_text(errors="replace") for path in kept if path != secret_file]
     assert any(
         "SparkListenerApplicationStart" in text for text in shown
-    )  # the event log was among it
-    assert any("Streaming Query Statistics" in text for text in shown)  # and a page of the stream
+    )  # the event log was searched
+    assert any("Streaming Query Statistics" in text for text in shown)  # and a page of a stream
     assert any(
         "Details for Query" in text and "pgsluice" in text for text in shown
     )  # and one of a plan

@@ -1,4 +1,4 @@
-"""Writers whose transactions end late, or not at all."""
+"""Writers whose transactions commit late or roll back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def insert(connection: psycopg.Connection, data: str) -> None:
 class Writers:
     """Threads that insert events: some transactions stay open for a while, some roll back.
 
-    A server that goes away is waited for; what was not answered by then is `unknown`.
+    They reconnect after an outage; commits without a reply are `unknown`.
     """
 
     def __init__(self, database: Database, *, count: int, seed: int) -> None:
@@ -45,7 +45,7 @@ class Writers:
         assert self._failed == []
 
     def stop(self) -> None:
-        """End soon; what is open is committed or not."""
+        """Stop after the current transactions, which may be committed or not."""
         self._stop.set()
         for thread in self._threads:
             thread.join(30)
@@ -96,7 +96,7 @@ class Writers:
 
 
 class NaiveReader:
-    """A thread that reads as many do: what has a higher number than the last one."""
+    """A thread that reads events with a higher id than the last one, a common mistake."""
 
     def __init__(self, database: Database) -> None:
         self.found: set[str] = set()

@@ -1,4 +1,4 @@
-"""What tests say often."""
+"""Common helpers of the tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-# Runs a test of the client on the functions, and on plain tables in a database that has none: see client/conftest.py.
+# Runs a client test on the functions, and on plain tables in a database without functions: see
+# client/conftest.py.
 on_functions_and_tables = pytest.mark.parametrize("mode", ["functions", "tables"])
 
 
@@ -21,14 +22,14 @@ def value(connection: psycopg.Connection, query: str, *parameters: object) -> ob
 
 
 def replace_in(connection: psycopg.Connection, function: str, old: str, new: str) -> None:
-    """Plant a bug or a gate: change one place in the text of a function of this test's database."""
+    """Inject a bug or a gate: replace one place in the source of a function."""
     source = value(connection, "select pg_get_functiondef(%s::regprocedure)", function)
     assert source.count(old) == 1, f"{function} has {source.count(old)} times {old!r}"
     connection.execute(source.replace(old, new))
 
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 30.0) -> None:
-    """Wait for a condition; fail with what was waited for."""
+    """Wait for a condition; fail with its description."""
     end = time.monotonic() + deadline_s
     while not condition():
         if time.monotonic() > end:

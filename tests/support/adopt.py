@@ -1,4 +1,4 @@
-"""A database that PGMQ made and that people use: what is in it, and whether it is still the same."""
+"""A database of upstream PGMQ in use: its contents, and whether they changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import psycopg
 
 from support import rows
 
-# Ready, in flight, delayed and archived messages; a queue without a log; topics; a listener; rights, policies, triggers.
+# Visible, in flight, delayed and archived messages; an unlogged queue; topics; a listener; rights,
+# policies and triggers.
 _FILL = """
 select pgmq.create('orders');
 select pgmq.create_unlogged('fast');
@@ -38,17 +39,17 @@ grant select on pgmq.meta to {role};
 
 
 def fill(connection: psycopg.Connection, messages: int = 1000) -> None:
-    """Make queues and messages, with PGMQ's functions."""
+    """Create queues and messages with PGMQ's functions."""
     connection.execute(_FILL.format(messages=messages))
 
 
 def add_users(connection: psycopg.Connection, role: str) -> None:
-    """Let a role work on `orders`, and put a policy and a trigger on it."""
+    """Grant a role access to `orders`, and add a policy and a trigger to it."""
     connection.execute(_USERS.format(role=role))
 
 
 def contents(connection: psycopg.Connection) -> dict[str, object]:
-    """Every row of every table of a queue as a checksum, and where its ids are; partitions are in their parents."""
+    """Return a checksum of every queue table with its partitions, and its sequence's position."""
     found: dict[str, object] = {}
     tables = rows(
         connection,
@@ -71,7 +72,7 @@ def contents(connection: psycopg.Connection) -> dict[str, object]:
 
 
 def rights(connection: psycopg.Connection) -> list[tuple]:
-    """Return the rights on the queues' tables except those of our roles and superusers, and users' policies and triggers."""
+    """Return the grants of users on the queues' tables, and users' policies and triggers."""
     return rows(
         connection,
         """select c.relname::text, '', a.grantee::regrole::text, a.privilege_type
@@ -92,7 +93,7 @@ def rights(connection: psycopg.Connection) -> list[tuple]:
 
 
 def without_grants(lines: list[str]) -> list[str]:
-    """Return the lines of a fingerprint without who may do what: an adoption keeps the grants that it finds."""
+    """Return the lines of a fingerprint without grants, as an adoption keeps existing grants."""
     return [
         re.sub(r" acl .*?(?= comment|$)", "", line, count=1)
         for line in lines

@@ -1,4 +1,4 @@
-"""A copy of a captured table, kept by its events."""
+"""A copy of a captured table, maintained from its events."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from support import rows, value
 
 
 def copy_of(connection: psycopg.Connection, table: str, copy: str = "copy") -> None:
-    """Create an empty copy of a table; generated columns are plain ones in it."""
+    """Create an empty copy of a table; generated columns become plain ones."""
     connection.execute(f"create table {copy} (like {table})")
 
 
 def apply(
     connection: psycopg.Connection, events: list[tuple], key: str | None = "id", copy: str = "copy"
 ) -> None:
-    """Apply (op, ev_data) in this order: c, r and u put a row under its key, u and d take away the one before."""
+    """Apply (op, ev_data) in order: c, r, u upsert a row by key; u, d delete the previous one."""
     populated = f"json_populate_record(null::{copy}, %s::json -> %s)"
     for op, data in events:
         if op == "t":
@@ -31,20 +31,20 @@ def apply(
 
 
 def logged(connection: psycopg.Connection, log: str = "changes") -> list[tuple]:
-    """The events of a log in its order, committed or one's own: (op, ev_data)."""
+    """Return the events of a log in order, including uncommitted own ones: (op, ev_data)."""
     queue_id = value(connection, "select queue_id from pgq.queue where queue_name = %s", log)
     return rows(connection, f"select ev_type, ev_data from pgq.event_{queue_id} order by ev_id")
 
 
 def contents(connection: psycopg.Connection, table: str) -> list[str]:
-    """Every row as PostgreSQL writes it, in order."""
+    """Return every row as text, in order."""
     return [text for (text,) in rows(connection, f"select t::text from {table} as t order by 1")]
 
 
 def snapshot(
     connection: psycopg.Connection, table: str, qty: int = 1000, log: str = "changes"
 ) -> int:
-    """Take a snapshot in as many calls as it needs; returns how many."""
+    """Take a snapshot in as many calls as needed; return their number."""
     key, calls = None, 0
     while True:
         key = value(

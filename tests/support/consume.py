@@ -1,6 +1,7 @@
-"""Event consumers in tests: one suite for the sync and the async one.
+"""Event consumers in tests: one suite for the sync and the async consumer.
 
-A handler is written as a generator that yields what it would await: the connection's answers, the events of a batch.
+A handler is written as a generator that yields what it would await: calls of the connection, the
+events of a batch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Handler = Callable[[Any, Any], Any]
 
 
 def sync_handler(steps: Handler) -> Handler:
-    """A generator as a handler of the sync consumer."""
+    """Wrap a generator as a handler of the sync consumer."""
 
     def handle(connection: Any, given: Any) -> Any:
         running, answer = steps(connection, given), None
@@ -35,7 +36,7 @@ def sync_handler(steps: Handler) -> Handler:
 
 
 def async_handler(steps: Handler) -> Handler:
-    """A generator as a handler of the async consumer."""
+    """Wrap a generator as a handler of the async consumer."""
 
     async def handle(connection: Any, given: Any) -> Any:
         running, answer, error = steps(connection, given), None, None
@@ -54,14 +55,14 @@ def async_handler(steps: Handler) -> Handler:
 
 
 class Consuming:
-    """Makes consumers of one style, each on a pool of its own."""
+    """Creates consumers of one style, each with its own pool."""
 
     def __init__(self, style: str, url: str) -> None:
         self.style = style
         self.url = url
 
     def once(self, *names: str, rounds: int = 1, **options: Any) -> list[Any]:
-        """What one consumer's calls of `run_once` return."""
+        """Return the results of one consumer's calls of `run_once`."""
         if self.style == "sync":
             with ConnectionPool(self.url, min_size=1, max_size=1, open=True) as pool:
                 consumer = EventConsumer(pool, *names, **_wrapped(options, sync_handler))
@@ -76,7 +77,7 @@ class Consuming:
 
     @contextlib.contextmanager
     def running(self, *names: str, **options: Any) -> Iterator[Background]:
-        """A consumer in a thread of its own."""
+        """Run a consumer in a thread."""
         pool_options = {"min_size": 1, "max_size": 1, "reconnect_timeout": 600.0, "timeout": 1.0}
         background = Background()
         if self.style == "sync":
@@ -111,7 +112,7 @@ class Consuming:
 
 
 class Background:
-    """A thread whose end, and the error that ended it, can be seen."""
+    """A thread whose end and error are observable."""
 
     def __init__(self) -> None:
         self.stopping = threading.Event()
@@ -124,7 +125,7 @@ class Background:
 
     def stop(self) -> None:
         self.stopping.set()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended
+        with contextlib.suppress(RuntimeError):  # the loop is closed, as the consumer has ended
             self.on_stop()
         self._thread.join()
 
@@ -133,7 +134,7 @@ class Background:
         return self._thread.is_alive()
 
     def expected(self) -> Exception | None:
-        """The error that ended it, which is then no failure of the test."""
+        """Return the error that ended it, which then does not fail the test."""
         error, self.error = self.error, None
         return error
 

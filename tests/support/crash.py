@@ -1,4 +1,4 @@
-"""A server of a test's own, with the schemas installed, that the test may crash."""
+"""A server for one test, with the schemas installed, which the test may crash."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from pgsluice.embedded import EmbeddedServer
 
 @contextmanager
 def server_to_crash(servers_folder: Path) -> Iterator[EmbeddedServer]:
-    """Start it, and stop it with `immediate` at the end.
+    """Start the server; stop it with `immediate` at the end.
 
-    It runs without fsync: a crash of the server alone loses nothing that the operating system has.
+    It runs without fsync, as a crash of the server alone loses nothing in the operating system's
+    cache.
     """
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     folder.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A server whose transaction ids are about to leave 32 bits."""
+"""A server whose 32-bit transaction ids are about to wrap around."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEFT = 250  # transactions until the next epoch
 
 
 def run_as_owner(server: EmbeddedServer, *command: str | Path, cwd: Path = Path("/")) -> str:
-    """Run a program of the server's version, or another by its path, as the owner of its data."""
+    """Run a program of the server, or another by its path, as the owner of the server's data."""
     owner = server.data.stat()
     as_owner = {"user": owner.st_uid, "group": owner.st_gid} if os.geteuid() == 0 else {}
     done = subprocess.run(
@@ -43,7 +43,7 @@ def go_to_the_end_of_an_epoch(server: EmbeddedServer) -> None:
         connection.execute("alter database template0 allow_connections false")
     server.stop()
     next_id = 2**32 - LEFT
-    # pg_resetwal leaves it to us to have a page of the commit log for that id.
+    # pg_resetwal does not create the page of the commit log for that id.
     segment = server.data / "pg_xact" / f"{next_id // (32768 * 32):04X}"
     segment.write_bytes(bytes(32 * 8192))
     owner = server.data.stat()

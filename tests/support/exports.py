@@ -1,4 +1,4 @@
-"""Archives that are exported, and what a reader of the lake would say of their rows."""
+"""Exported archives, and their rows as a reader of the lake returns them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def microseconds(moment: datetime) -> int:
 def found(
     connection: psycopg.Connection, *msg_ids: int, queue_name: str = "orders"
 ) -> tuple[list[int], list[int], list[bytes]]:
-    """Ids, times and hashes of archived messages, as the lake gives them that holds the archive as it is."""
+    """Return ids, times and hashes of archived messages, as a correct lake returns them."""
     rows = connection.execute(
         "select msg_id, read_ct, enqueued_at, last_read_at, archived_at, vt, message::text, headers::text "
         f"from pgmq.a_{queue_name} where msg_id = any (%s) order by msg_id".encode(),
@@ -44,7 +44,7 @@ def found(
 def verify(
     connection: psycopg.Connection, *msg_ids: int, export: str = "lake", queue_name: str = "orders"
 ) -> tuple[int, list[int]]:
-    """Let an export verify archived messages that its lake holds as they are."""
+    """Verify archived messages for an export whose lake holds them correctly."""
     return connection.execute(
         "select * from sluice.verify_exported(%s, %s, %s, %s, %s)",
         [queue_name, export, *found(connection, *msg_ids, queue_name=queue_name)],

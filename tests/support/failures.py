@@ -1,4 +1,4 @@
-"""Logs and queues that fail, in tests: a trigger refuses what maintenance writes."""
+"""Failing logs and queues in tests: a trigger rejects the writes of maintenance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FAILURES = "select task, queue_name, group_name, error from sluice.list_failures
 
 
 def delay(connection: psycopg.Connection, *names: str, count: int = 1) -> None:
-    """Insert delayed events that are due when this returns."""
+    """Insert delayed events, and wait until they are due."""
     for name in names:
         connection.execute(
             "select sluice.insert_event(%s, 't', n::text, delay => '10 ms')"

@@ -1,7 +1,8 @@
-"""Consumers of FIFO groups that write down what they do, and a checker that reads it when they are done.
+"""Consumers of FIFO groups that record a history, and a checker of the history.
 
-A violation is what no choice of the moments at which operations took effect can explain, so every one that is reported is
-one. In particular an acknowledgement counts from when it was asked for, and a claim from when it was answered.
+A violation is a history that no order of the operations within their intervals can explain, so
+there are no false positives. An acknowledgement counts from its invocation, and a claim from its
+response.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ VT_S = 1
 
 
 def ids(op: Operation) -> list[int]:
-    """The messages that a claim was answered with, or that a finish or give-back asked for."""
+    """Return the messages that a claim returned, or that a finish or release was invoked with."""
     return op.asked or op.answer or []
 
 
 def violations(history: list[Operation], group_of: dict[int, str]) -> Iterator[str]:
-    """What cannot have happened if each group is delivered in order and to one consumer at a time.
+    """Yield violations of in-order delivery of each group to one consumer at a time.
 
-    A claim made in a transaction (`claim to roll back`) delivers too, but holds nothing once it is undone.
+    A claim made in a transaction (`claim to roll back`) delivers too, but holds nothing after the
+    rollback.
     """
     claims = [op for op in history if op.name.startswith("claim") and op.outcome == "ok"]
-    # From when a message may be gone; and what may have set it free.
+    # The earliest end of a message; and the operations that may have released it.
     gone: dict[int, float] = {}
     freed: dict[int, list[Operation]] = {}
     for op in history:
@@ -56,7 +58,7 @@ def violations(history: list[Operation], group_of: dict[int, str]) -> Iterator[s
 def _shared(
     claims: list[Operation], freed: dict[int, list[Operation]], group_of: dict[int, str]
 ) -> Iterator[str]:
-    """Claims in a group of which a message is certainly held by an earlier claim."""
+    """Yield claims in a group with a message that an earlier claim certainly holds."""
     by_group: dict[str, list[Operation]] = {}
     for claim in claims:
         for group in {group_of[msg_id] for msg_id in ids(claim)}:
@@ -82,7 +84,7 @@ def _shared(
 
 
 def consume(url: str, reader: str, seed: int, log: Log) -> None:
-    """Claim, and then finish, give back, forget or roll back; until killed. A lost session is replaced."""
+    """Claim, and finish, release, abandon or roll back, until killed. Replace lost sessions."""
     source = random.Random(seed)
     session = None
     while True:
@@ -101,12 +103,12 @@ def consume(url: str, reader: str, seed: int, log: Log) -> None:
             found = [row[0] for row in session.execute(call).fetchall()]
             log.write("ok", doing, found)
             doing = None
-            # What a handler takes; now and then longer than its claim lasts.
+            # The duration of a handler, sometimes longer than its claim.
             time.sleep(source.random() / 100 if source.random() < 0.98 else VT_S * 1.2)
             if action == "roll back":
                 session.execute("rollback")
             elif action != "forget":
-                # Given back in order, the group would go on before the rest of it is there.
+                # Released in ascending order, the group would continue before the rest is visible.
                 for msg_id in found if action == "finish" else reversed(found):
                     doing = action
                     log.write("invoke", doing, [msg_id])

@@ -1,7 +1,8 @@
-"""Histories: what processes write down while they work, and what is read from it when they are done.
+"""Histories of operations, recorded by processes and checked afterwards.
 
-Each operation is an `invoke` and then `ok`, `fail` (it had no effect) or `info` (nobody knows). An operation took effect
-at some moment between the two; one without an end may have taken effect at any time since, or never.
+Each operation is an `invoke` and then `ok`, `fail` (no effect) or `info` (unknown outcome). An
+operation took effect between the two; one without an end may have taken effect at any time since,
+or never.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ NEVER = float("inf")
 
 @dataclass
 class Operation:
-    """What was asked for and what was answered; times in seconds of the machine's monotonic clock."""
+    """An invocation and its response; times in seconds of the machine's monotonic clock."""
 
     process: str
     name: str
@@ -30,23 +31,23 @@ class Operation:
 
 
 class Log:
-    """A file that processes append to, a line in one write: what is written outlives the writer."""
+    """An append-only file shared by processes: each line is one write, and survives its writer."""
 
     def __init__(self, path: Path, process: str) -> None:
         self._process = process
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def write(self, kind: str, name: str, what: object = None) -> None:
-        """Add what is asked for with an `invoke`, what was answered with its end."""
+        """Write a line: `what` holds the arguments of an `invoke`, or the response."""
         line = [time.monotonic(), self._process, kind, name, what]
         os.write(self._file, (json.dumps(line) + "\n").encode())
 
 
 def operations(path: Path) -> list[Operation]:
-    """What was done, in the order in which it was begun."""
+    """Return the operations in the order of their invocation."""
     found: list[Operation] = []
     open_of: dict[str, Operation] = {}
-    # The last line may be in the making.
+    # The last line may be incomplete.
     lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
     for at, process, kind, name, what in sorted(map(json.loads, lines), key=lambda line: line[0]):
         if kind == "invoke":

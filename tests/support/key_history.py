@@ -1,13 +1,11 @@
-"""What consumers of a group with keys record, a process for each; and the judge of it, who knows nothing but these records.
+"""Histories of the consumers of a group with keys, one process each, and a checker of them.
 
 A line is one of
-
-    {"claim": id, "until": when its lease ends, "events": [[ev_id, key], …], "at": when it was returned}
-    {"asked": id, "outcome": …, "ev_ids": [...], "at": when it was sent}
+    {"claim": id, "until": end of its lease, "events": [[ev_id, key], …], "at": time of its return}
+    {"asked": id, "outcome": …, "ev_ids": [...], "at": time of its request}
     {"renewed": id, "until": …, "at": …}
-
-with times in seconds since 1970, of one machine. A consumer writes before it asks and after it was answered: so what it had
-asked for may have happened from then on, and what it was given had happened by then.
+with times in seconds since 1970, of one machine. A consumer writes a line before a request and
+after a response: a request may take effect after its line, a response took effect before it.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ def settle(
 ) -> None:
     way = chance.random()
     if way < 0.03:
-        return  # as if it had died
+        return  # like a dead consumer
     if way < 0.1:
         until = renew(connection, claim_id, "500 milliseconds")
         write(renewed=claim_id, until=until.timestamp())
@@ -84,7 +82,7 @@ def settle(
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """The lines of all consumers; one that was being written when it died is left out."""
+    """Return the lines of all consumers, without incomplete ones of killed consumers."""
     return [
         json.loads(line)
         for path in sorted(folder.glob("*.jsonl"))
@@ -94,7 +92,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 
 def judge(lines: list[dict[str, Any]], sent: dict[int, str | None], *, in_order: bool) -> list[str]:
-    """What must not have happened; `in_order`: no event may pass an earlier one of its key that was not settled for good."""
+    """Return violations; `in_order`: no event may overtake an unfinished one of its key."""
     claims = sorted((line for line in lines if "claim" in line), key=lambda line: line["claim"])
     asked: dict[int, list[dict[str, Any]]] = defaultdict(list)
     final: dict[int, float] = {}
@@ -147,7 +145,7 @@ def judge(lines: list[dict[str, Any]], sent: dict[int, str | None], *, in_order:
 
 
 def given_back(held: list[int], asked: list[dict[str, Any]], at: float, in_order: bool) -> set[int]:
-    """What of a claim's events of a key may have been settled by then."""
+    """Return the events of a claim and key that may have been settled at this time."""
     done: set[int] = set()
     for line in asked:
         if line["at"] <= at:

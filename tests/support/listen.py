@@ -1,4 +1,4 @@
-"""Channels that are heard, and notifiers that run, for tests of the notifier and of its listeners."""
+"""Notification channels and running notifiers, for tests of the notifier and its listeners."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psycopg
 
 
 class Channel:
-    """Hears the channel of a queue; with None that of the notifiers' signs of life."""
+    """Listens to the channel of a queue; with None to that of the notifiers' heartbeats."""
 
     def __init__(self, url: str, queue_name: str | None) -> None:
         self._session = psycopg.connect(url, autocommit=True)
@@ -30,17 +30,17 @@ class Channel:
         return self._session.info.backend_pid
 
     def wait(self, deadline_s: float) -> bool:
-        """Whether a notification comes before the deadline; takes the first."""
+        """True if a notification arrives before the deadline; consumes the first."""
         return any(self._session.notifies(timeout=deadline_s, stop_after=1))
 
     def drain(self, seconds: float) -> int:
-        """How many notifications come within so many seconds."""
+        """Return the number of notifications that arrive within a time."""
         return len(list(self._session.notifies(timeout=seconds)))
 
 
 @contextmanager
 def running(worker: Any) -> Iterator[Any]:
-    """Something with `run(stop)` in a thread of its own; fails with what ended it. `stop_now` ends it early."""
+    """Run an object with `run(stop)` in a thread; fail with its error. `stop_now` ends it early."""
     stop = threading.Event()
     failed: list[BaseException] = []
 

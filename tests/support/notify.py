@@ -6,7 +6,7 @@ import psycopg
 
 
 class Listener:
-    """Hears the notifications of a queue, by name of the channel."""
+    """Records the notifications of a queue by channel."""
 
     def __init__(self, session: psycopg.Connection, *channels: str) -> None:
         self._session = session
@@ -16,7 +16,7 @@ class Listener:
             session.execute(f'listen "{channel}"')
 
     def heard(self) -> list[str]:
-        """The channels of what came since the last call: everything that was committed before this one."""
+        """Return the channels of all notifications committed since the last call."""
         self._session.execute("select 1")
         heard, self._heard[:] = list(self._heard), []
         return heard

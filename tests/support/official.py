@@ -1,4 +1,4 @@
-"""PGMQ's own four Python clients behind one face: a call is a call, whether its method is a coroutine or not."""
+"""A common interface of PGMQ's own four Python clients, sync and async."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ TRANSACTIONS = {
 
 
 class AbandonedError(Exception):
-    """Raised in a transaction that a test wants rolled back."""
+    """Raised to roll back a transaction."""
 
 
 class OfficialClient:
-    """One of them, connected; `called` holds the names of the methods that were called."""
+    """A connected client; `called` holds the names of the called methods."""
 
     def __init__(self, kind: str, url: str) -> None:
         address = conninfo_to_dict(url)
@@ -49,7 +49,7 @@ class OfficialClient:
             self.run(self.init)
 
     def run(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Call it, and wait for it if it is a coroutine."""
+        """Call a function; run the result if it is a coroutine."""
         result = function(*arguments, **named)
         return self._runner.run(result) if inspect.iscoroutine(result) else result
 
@@ -63,7 +63,7 @@ class OfficialClient:
         return call
 
     def send_and_abandon(self, queue: str, message: dict[str, Any]) -> None:
-        """Send in a transaction of the package's own decorator, which then fails."""
+        """Send in a transaction of the package's decorator, which then fails."""
         wrapped = self.wrapped
         if self.is_async:
 
@@ -84,7 +84,7 @@ class OfficialClient:
         return inspect.iscoroutinefunction(CLIENTS[self.kind].send)
 
     def shut(self) -> None:
-        """Close what is open, by whichever name this client has for it."""
+        """Close the client by the name of its close method."""
         self.run(getattr(self.wrapped, "close", None) or self.wrapped.dispose)
         self._runner.close()
 
@@ -98,7 +98,7 @@ def public_methods(client: type) -> set[str]:
 
 
 def sqlstate_of(error: BaseException | None) -> str | None:
-    """The server's code, however deep the driver or SQLAlchemy has wrapped it."""
+    """Return the SQLSTATE of an error, unwrapped from the driver's and SQLAlchemy's errors."""
     while error is not None:
         code = getattr(error, "sqlstate", None)
         if code:

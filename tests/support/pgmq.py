@@ -1,4 +1,4 @@
-"""PGMQ itself in tests: as it is, and in the shapes that it had before."""
+"""Upstream PGMQ in tests, in its current and older versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UPSTREAM_VERSION = "1.13.0"
 
 
 def upstream_sql() -> str:
-    """PGMQ's own SQL, from its Python package; nothing of it is part of this project."""
+    """Return PGMQ's SQL from its Python package; this project contains none of it."""
     pytest.importorskip("pgmq", reason="PGMQ itself is not installed: pip install pgmq==1.1.4")
     folder = resources.files("pgmq") / "sql"
     version = (folder / "VERSION").read_text().strip()
@@ -20,7 +20,7 @@ def upstream_sql() -> str:
     return (folder / "pgmq.sql").read_text()
 
 
-# What 1.9 had not, and what it had otherwise. Its functions are those that return the type that changed.
+# Objects that 1.9 lacks or defines otherwise. Its functions are those that return the changed type.
 _BACK_TO_1_9 = """
 drop type pgmq.message_record cascade;
 alter type pgmq.metrics_result drop attribute default_partition_length;
@@ -87,7 +87,7 @@ create function pgmq.create_partitioned(
 ) returns void language plpgsql as $$ begin raise 'pg_partman is required'; end; $$;
 """
 
-# And what 1.5 had not: locks, notifications.
+# Objects that 1.5 lacks: locks, notifications.
 _BACK_TO_1_5 = """
 drop table pgmq.notify_insert_throttle;
 drop function pgmq.enable_notify_insert, pgmq.disable_notify_insert, pgmq.acquire_queue_lock;
@@ -97,9 +97,9 @@ drop function pgmq.create_fifo_index, pgmq.create_fifo_indexes_all, pgmq._create
 
 
 def make_older(connection: psycopg.Connection, version: str) -> None:
-    """Give an installed 1.13.0 the shape of an older version, written by hand after its upgrade scripts.
+    """Change an installed 1.13.0 to an older version, written by hand after its upgrade scripts.
 
-    Types, tables, signatures and result types are those of the version; not every body is.
+    Types, tables, signatures and result types are those of the version; some bodies are not.
     """
     connection.execute(_BACK_TO_1_9)
     if version == "1.5":

@@ -1,4 +1,4 @@
-"""PgQ 3.5 as Debian packages it: the peer, and what is adopted."""
+"""PgQ 3.5 as packaged by Debian, for compatibility and adoption."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGE = "Debian's package postgresql-15-pgq3 is not installed: apt-get install
 
 
 def plpgsql_text() -> str:
-    """PgQ without its C parts, for any server."""
+    """Return PgQ without its C parts, for any server."""
     path = CONTRIB / "pgq_pl_only.sql"
     if not path.exists():
         pytest.skip(f"{path} is absent: {PACKAGE}")
@@ -40,9 +40,10 @@ select pgq.register_consumer('orders', c) from unnest(array['done', 'open', 'beh
 
 
 def fill(connection: psycopg.Connection, events: int = 1000) -> None:
-    """Make a log with events, ticks, a rotation, three consumers, an open batch and what waits to be repeated.
+    """Create a log with events, ticks, a rotation, three consumers, an open batch and retry events.
 
-    Of five parts of the events `behind` has read none, `open` has opened the first, `done` has read three.
+    Of five parts of the events `behind` has read none, `open` has opened the first, `done` has read
+    three.
     """
     connection.execute(_FILL)
     for part in range(5):
@@ -64,7 +65,7 @@ def fill(connection: psycopg.Connection, events: int = 1000) -> None:
 
 
 def drain(connection: psycopg.Connection, queue_name: str, consumer_name: str) -> Iterator[tuple]:
-    """Read every batch up to the newest tick: (ev_id, ev_data, ev_retry) in order."""
+    """Yield every event up to the newest tick: (ev_id, ev_data, ev_retry) in order."""
     while batch := value(connection, "select pgq.next_batch(%s, %s)", queue_name, consumer_name):
         yield from rows(
             connection, "select ev_id, ev_data, ev_retry from pgq.get_batch_events(%s)", batch

@@ -1,4 +1,4 @@
-"""A PgBouncer before a server, where it is installed."""
+"""PgBouncer in front of a server, if installed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def pooling(
     connect_query: str = "",
     **settings: object,
 ) -> Iterator[str]:
-    """Run one before a server, with its settings in a folder; where it answers.
+    """Run PgBouncer in front of a server, configured in a folder; yield its connection string.
 
     Args:
         url: The server.
-        folder: For the settings.
+        folder: Folder of its configuration.
         mode: `transaction` or `session`.
-        connect_query: What the pooler runs in each new session of the server.
+        connect_query: Statement that the pooler runs in each new server session.
         settings: More settings of PgBouncer.
     """
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
@@ -51,7 +51,7 @@ def pooling(
         f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
         f"auth_type = any\npool_mode = {mode}\nignore_startup_parameters = extra_float_digits\n{more}"
     )
-    # As root nobody runs it, and only who runs the server can enter the socket's folder.
+    # PgBouncer refuses to run as root, and only the server's user can enter the socket's folder.
     owner = Path(parts["host"]).stat()
     user = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Programs of others, started as their users start them."""
+"""Programs started as users start them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 
 def write_example(guide: str, name: str, folder: Path) -> None:
-    """Write a file into the folder as the guide shows it."""
+    """Write a file of a guide into the folder."""
     shown = (GUIDES / f"{guide}.md").read_text(encoding="utf-8")
     text = shown.partition(f"```python\n# {name}\n")[2].partition("```")[0]
     assert text, f"{guide} shows no {name}"
@@ -24,13 +24,13 @@ def write_example(guide: str, name: str, folder: Path) -> None:
 
 
 def environment(folder: Path, **variables: str) -> dict[str, str]:
-    """With this checkout, and the modules in the folder."""
+    """Return the environment with this checkout and the folder in PYTHONPATH."""
     path = os.pathsep.join([str(folder), str(SOURCE)])
     return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **variables}
 
 
 def run(command: Sequence[str], folder: Path, **variables: str) -> str:
-    """Run a program to its end; return what it said."""
+    """Run a program to its end; return its output."""
     answer = subprocess.run(
         command,
         cwd=folder,
@@ -45,7 +45,7 @@ def run(command: Sequence[str], folder: Path, **variables: str) -> str:
 
 @contextmanager
 def running(command: Sequence[str], folder: Path, **variables: str) -> Iterator[subprocess.Popen]:
-    """A program with its children in a group of their own; its output is in `log` in the folder."""
+    """Run a program in its own process group; its output is in `log` in the folder."""
     with (folder / "log").open("a") as log:
         process = subprocess.Popen(
             command,
@@ -68,7 +68,7 @@ def running(command: Sequence[str], folder: Path, **variables: str) -> Iterator[
 
 
 def kill(process: subprocess.Popen) -> None:
-    """Kill a program and all its children at once."""
+    """Kill a program and all its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(timeout=10)

@@ -1,4 +1,4 @@
-"""A TCP proxy before a server's Unix socket, that can swallow everything without a word."""
+"""A TCP proxy to a server's Unix socket that can silently drop traffic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 
 
 class BlackHole:
-    """Passes bytes on both ways until `swallow`; from then on it takes them, and nothing comes back."""
+    """Forwards bytes in both directions until `swallow`; then it reads and drops them."""
 
     def __init__(self, server_path: str) -> None:
         self._server_path = server_path
@@ -29,15 +29,15 @@ class BlackHole:
         return self._listening.getsockname()[1]
 
     def swallow(self) -> None:
-        """Swallow what comes on the connections there are; new ones are good."""
+        """Drop all traffic of the existing connections; new ones work."""
         self._swallowed |= set(self._peers)
 
     def lose_the_next_reply(self) -> None:
-        """Of each connection there is, what the server says next is lost, and the connection with it."""
+        """Drop the server's next reply on each existing connection, and close the connection."""
         self._losing |= self._servers
 
     def cut(self) -> None:
-        """End the connections that there are, at once."""
+        """Close the existing connections."""
         for end in list(self._peers):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -75,7 +75,7 @@ class BlackHole:
         with contextlib.suppress(OSError):
             data = source.recv(65536)
         if source in self._losing:
-            data = b""  # it was said, and nobody hears it
+            data = b""  # drop the reply
         if source in self._swallowed:
             if not data:
                 self._selector.unregister(source)

@@ -1,4 +1,4 @@
-"""A server that decodes its WAL, and a database with one of everything."""
+"""A server with logical decoding, and a database with one object of each kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OUR_SCHEMAS = ["pgmq", "pgq", "pgq_coop", "sluice"]
 
 
 def logical_server(servers: Servers, version: str) -> EmbeddedServer:
-    """A server with wal_level = logical."""
+    """Return a server with wal_level = logical."""
     server = servers.get(version, "logical")
     with psycopg.connect(server.url(), autocommit=True) as connection:
         if value(connection, "show wal_level") == "logical":
@@ -36,7 +36,7 @@ def make_everything(connection: psycopg.Connection) -> None:
 
 
 def make_queues(connection: psycopg.Connection) -> None:
-    """Queues of every kind, each with a message in the queue and one in the archive."""
+    """Create queues of every kind, each with a message in the queue and one in the archive."""
     connection.execute(
         """
         select pgmq.create('orders'), pgmq.create('target'), pgmq.create('limited'), pgmq.create_unlogged('sessions'),
@@ -56,7 +56,7 @@ def make_queues(connection: psycopg.Connection) -> None:
 
 
 def make_settings(connection: psycopg.Connection) -> None:
-    """Everything that a queue can be given, and the ledgers beside queues."""
+    """Create all settings of queues, and rows in the ledgers of queues."""
     for call in (
         "pgmq.bind_topic('order.*', 'orders')",
         "pgmq.enable_notify_insert('orders', 100)",
@@ -78,7 +78,7 @@ def make_settings(connection: psycopg.Connection) -> None:
 
 
 def make_logs(connection: psycopg.Connection) -> None:
-    """Logs with consumers, cooperative ones, groups of each kind, retries and delayed events."""
+    """Create logs with consumers and groups of each kind, retries and delayed events."""
     connection.execute("select pgq.create_queue('changes'), pgq.create_queue('dead')")
     connection.execute(
         """update pgq.queue
@@ -106,7 +106,7 @@ def make_logs(connection: psycopg.Connection) -> None:
 
 
 def tables_without_identity(connection: psycopg.Connection) -> list[str]:
-    """Return the tables of ours that a publication could name and whose rows nothing identifies."""
+    """Return our publishable tables without a replica identity."""
     found = connection.execute(
         """
         select c.oid::regclass::text

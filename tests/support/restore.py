@@ -1,4 +1,4 @@
-"""Dumps of databases, and logs in every state to be dumped."""
+"""Dumps of databases, and logs in every state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def next_id(connection: psycopg.Connection) -> int:
 
 
 def burn_ids(connection: psycopg.Connection, upto: int) -> None:
-    """Use up transaction ids until the next one is at least this."""
+    """Consume transaction ids until the next one is at least `upto`."""
     while (left := upto - next_id(connection)) > 0:
         connection.execute(
             f"""do $$ begin for i in 1..{min(left, 5000)}
@@ -43,9 +43,10 @@ def burn_ids(connection: psycopg.Connection, upto: int) -> None:
 
 
 class Logs:
-    """Logs with consumers in every state, and what each of them has to get.
+    """Logs with consumers in every state, and the events expected by each.
 
-    Events are known by their data. `wanted` counts for each consumer the events that it has not finished.
+    Events are identified by their data. `wanted` counts for each consumer the events that it has
+    not finished.
     """
 
     def __init__(self, names: tuple[str, ...] = ("first", "second")) -> None:
@@ -75,7 +76,7 @@ class Logs:
     def insert(
         self, connection: psycopg.Connection, log: str, count: int = 1, delay: str | None = None
     ) -> None:
-        """Insert events for all consumers; some are repeated under the same key."""
+        """Insert events for all consumers; several share a key."""
         for number in itertools.islice(self._numbers, count):
             data = f"{log} {number}"
             key = f"key {number % 3}"
@@ -98,7 +99,7 @@ class Logs:
     def finish(
         self, connection: psycopg.Connection, log: str, consumer: str, retry: str | None = None
     ) -> bool:
-        """Finish the next batch; with a delay, its first event is retried."""
+        """Finish the next batch; with a delay, retry its first event."""
         batch = self.batch(connection, log, consumer)
         if batch is None:
             return False
@@ -129,7 +130,7 @@ class Logs:
     def settle(
         self, connection: psycopg.Connection, log: str, group: str, outcome: str = "accept"
     ) -> bool:
-        """Settle the claim that is held longest."""
+        """Settle the oldest held claim."""
         held = self.held.get((log, group))
         if not held:
             return False
@@ -142,7 +143,7 @@ class Logs:
         return True
 
     def go_on(self, connection: psycopg.Connection, late: psycopg.Connection) -> None:
-        """Leave each consumer and claim in another state; `late` commits behind two ticks."""
+        """Bring each consumer and claim into another state; `late` commits after two ticks."""
         for log in self.names:
             self.insert(late, log, 2)
             self.insert(connection, log, 4)
@@ -180,7 +181,7 @@ class Logs:
             self.insert(connection, log, 1)
 
     def consume_all(self, connection: psycopg.Connection) -> None:
-        """Let every consumer finish whatever is there and due."""
+        """Let every consumer finish all due events."""
         for _ in range(3):
             while value(connection, "select pgq.maint_retry_events()"):
                 pass
@@ -200,7 +201,7 @@ class Logs:
         return not self.settle(connection, log, group)
 
     def missing_and_repeated(self) -> dict[tuple[str, str], dict[str, int]]:
-        """For each consumer the events that it got too seldom (1) or too often (-1)."""
+        """Return for each consumer the missing (1) and repeated (-1) events."""
         return {
             place: left
             for place, events in self.wanted.items()

@@ -1,4 +1,4 @@
-"""A source in memory, as strict as a server: claims have ends and fences, and what was said of a message is kept."""
+"""An in-memory source with a server's semantics: leases, fencing, and recorded outcomes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOW = datetime.now(UTC)
 
 @dataclass
 class Stored:
-    """A message as the server has it."""
+    """A stored message."""
 
     message_id: int
     payload: Any
@@ -51,7 +51,7 @@ class MemorySource:
         self.trouble: Callable[[str], Any] = lambda _call: None
         self.arrived = asyncio.Event()
         self.lock_waits = LockWaits(2)
-        self.late: list[int] = []  # begun when their lease was over
+        self.late: list[int] = []  # started after their lease expired
         self.send(*payloads)
 
     def send(self, *payloads: Any, key: str | None = None) -> None:
@@ -71,7 +71,7 @@ class MemorySource:
         return [qty for call, qty in self.calls if call == name]
 
     def steal(self, number: int) -> None:
-        """Another worker claims a message."""
+        """Claim a message as another worker."""
         self.messages[number].fence += 1
         self.messages[number].visible_s = time.monotonic() + 60
 
@@ -193,7 +193,7 @@ class MemorySource:
 
 
 def spec_for(function: Callable[..., Any], **options: Any) -> HandlerSpec:
-    """A handler of the source in memory."""
+    """Return a handler of the in-memory source."""
     is_async = asyncio.iscoroutinefunction(function)
     given = {
         "name": "handler",
@@ -213,7 +213,7 @@ def worker_for(
     options: WorkerOptions | None = None,
     middlewares: Sequence[Any] = (),
 ) -> Worker:
-    """A worker without a server."""
+    """Return a worker without a server."""
     app = SimpleNamespace(
         name="test",
         dsn=None,
@@ -230,7 +230,7 @@ def worker_for(
 
 @asynccontextmanager
 async def running(worker: Worker):
-    """The worker, in a task; stopped at once at the end if it is not before."""
+    """Run the worker in a task; hard-stop it at the end if it is still running."""
     task = asyncio.create_task(worker.run())
     try:
         yield task
@@ -241,7 +241,7 @@ async def running(worker: Worker):
 
 
 async def until(condition: Callable[[], bool], what: str, deadline_s: float = 10.0) -> None:
-    """Wait for a condition in the loop; fail with what was waited for."""
+    """Wait for a condition in the event loop; fail with its description."""
     end_s = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < end_s, f"waited {deadline_s} s for {what}"

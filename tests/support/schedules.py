@@ -1,4 +1,4 @@
-"""What tests of schedules say often."""
+"""Common helpers of the tests of schedules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def schedule(
     message: Any = None,
     **options: Any,
 ) -> bool:
-    """Make a schedule that sends to a queue."""
+    """Create a schedule that sends to a queue."""
     given = "".join(f", {key} => %s::{_TYPES.get(key, 'text')}" for key in options)
     return value(
         connection,
@@ -36,7 +36,7 @@ def schedule(
 
 
 def due_since(connection: psycopg.Connection, interval: str, name: str = "nightly") -> None:
-    """Let the slots of a schedule have been since so long ago: as if nobody had fired it meanwhile."""
+    """Move a schedule's slots into the past by `interval`, as if it had not been fired since."""
     connection.execute(
         """
         update sluice.schedule as s
@@ -58,12 +58,12 @@ def due_since(connection: psycopg.Connection, interval: str, name: str = "nightl
 
 
 def fire(connection: psycopg.Connection) -> list[tuple[str, datetime, int | None, str | None]]:
-    """What one call fires."""
+    """Fire once; return the fired slots."""
     return rows(connection, "select * from sluice.fire_schedules()")
 
 
 def fire_all(connection: psycopg.Connection) -> list[tuple[str, datetime, int | None, str | None]]:
-    """What is fired until nothing is due."""
+    """Fire until nothing is due; return the fired slots."""
     fired = []
     while some := fire(connection):
         fired += some
@@ -71,7 +71,7 @@ def fire_all(connection: psycopg.Connection) -> list[tuple[str, datetime, int | 
 
 
 def fired_slots(connection: psycopg.Connection, name: str = "nightly") -> list[datetime]:
-    """The slots that were fired, in order."""
+    """Return the fired slots, in order."""
     return [
         slot
         for (slot,) in rows(
@@ -81,5 +81,5 @@ def fired_slots(connection: psycopg.Connection, name: str = "nightly") -> list[d
 
 
 def state(connection: psycopg.Connection, column: str, name: str = "nightly") -> Any:
-    """A column of a schedule."""
+    """Return a column of a schedule."""
     return value(connection, f"select {column} from sluice.list_schedules() where name = %s", name)

@@ -1,4 +1,4 @@
-"""Share groups in tests: each call in one line, and a clock that can be put forward."""
+"""Share groups in tests: one-line calls, and a clock that can be advanced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUP = "workers"
 
 
 def make_log(connection: psycopg.Connection, log: str = LOG) -> None:
-    """A log that ticks and rotates whenever it is asked to."""
+    """Create a log that ticks and rotates on every call."""
     connection.execute("select pgq.create_queue(%s)", (log,))
     connection.execute(
         """update pgq.queue
@@ -26,7 +26,7 @@ def make_log(connection: psycopg.Connection, log: str = LOG) -> None:
 def create_group(
     connection: psycopg.Connection, group: str = GROUP, *, log: str = LOG, **options: object
 ) -> bool:
-    """Make a group from named options; without `start` it begins at the oldest kept event."""
+    """Create a group with options, by default from the oldest retained event on."""
     options = {"start": "beginning", **options}
     made = value(
         connection, "select sluice.create_group(%s, %s, %s)", log, group, json.dumps(options)
@@ -36,14 +36,14 @@ def create_group(
 
 
 def send(connection: psycopg.Connection, *datas: object, log: str = LOG) -> list[int]:
-    """Insert an event for each of the texts; their ids."""
+    """Insert an event for each text; return their ids."""
     return [
         value(connection, "select pgq.insert_event(%s, 't', %s)", log, str(data)) for data in datas
     ]
 
 
 def send_many(connection: psycopg.Connection, count: int, *, log: str = LOG) -> None:
-    """Insert events with the numbers from 1 on as their data, in one transaction."""
+    """Insert events with the data 1 to `count`, in one transaction."""
     connection.execute(
         "select pgq.insert_event(%s, 't', n::text) from generate_series(1, %s) as n", (log, count)
     )
@@ -58,7 +58,7 @@ def claim(
     log: str = LOG,
     synchronous: bool = True,
 ) -> list[Any]:
-    """The events of one claim, each a tuple with the names of `sluice.claimed_event`."""
+    """Return the events of one claim, each a tuple with the names of `sluice.claimed_event`."""
     with connection.cursor(row_factory=namedtuple_row) as cursor:
         return cursor.execute(
             "select * from sluice.claim(%s, %s, %s, %s::interval, %s)",
@@ -67,7 +67,7 @@ def claim(
 
 
 def claimed(connection: psycopg.Connection, qty: int = 1, **how: Any) -> list[int]:
-    """The numbers of the events of one claim, in the order in which they came."""
+    """Return the ids of the events of one claim, in delivery order."""
     return [event.ev_id for event in claim(connection, qty, **how)]
 
 
@@ -83,7 +83,7 @@ def acknowledge(
     group: str = GROUP,
     log: str = LOG,
 ) -> int:
-    """How many events it settled."""
+    """Acknowledge events; return their number."""
     settled = value(
         connection,
         "select sluice.acknowledge(%s, %s, %s, %s, %s::bigint[], %s::interval, %s, %s)",
@@ -108,14 +108,14 @@ def renew(
     group: str = GROUP,
     log: str = LOG,
 ) -> Any:
-    """The new end of the lease."""
+    """Return the new end of the lease."""
     return value(
         connection, "select sluice.renew(%s, %s, %s, %s::interval)", log, group, claim_id, lease
     )
 
 
 def take_all(connection: psycopg.Connection, **how: Any) -> list[int]:
-    """Claim and accept until nothing is there: the numbers, in the order in which they came."""
+    """Claim and accept until nothing is left; return the ids in delivery order."""
     found: list[int] = []
     while events := claim(connection, 100, **how):
         acknowledge(
@@ -129,7 +129,7 @@ def take_all(connection: psycopg.Connection, **how: Any) -> list[int]:
 
 
 def let_pass(connection: psycopg.Connection, time: str = "1 hour") -> None:
-    """Put the clock of all groups forward: every moment in the ledgers is so much earlier."""
+    """Advance the clock of all groups, by moving every time in the ledgers back."""
     moments = {
         "claim": [
             "claimed_at",
@@ -150,7 +150,7 @@ def let_pass(connection: psycopg.Connection, time: str = "1 hour") -> None:
 
 
 def info(connection: psycopg.Connection, group: str = GROUP, *, log: str = LOG) -> Any:
-    """The row of `sluice.group_info`, by names."""
+    """Return the row of `sluice.group_info`, by names."""
     with connection.cursor(row_factory=namedtuple_row) as cursor:
         return cursor.execute("select * from sluice.group_info(%s, %s)", (log, group)).fetchone()
 
@@ -158,14 +158,14 @@ def info(connection: psycopg.Connection, group: str = GROUP, *, log: str = LOG) 
 def open_claims(
     connection: psycopg.Connection, group: str = GROUP, *, log: str = LOG
 ) -> dict[int, Any]:
-    """The rows of `sluice.list_claims` by claim, by names."""
+    """Return the rows of `sluice.list_claims` by claim, by names."""
     with connection.cursor(row_factory=namedtuple_row) as cursor:
         found = cursor.execute("select * from sluice.list_claims(%s, %s)", (log, group)).fetchall()
     return {row.claim_id: row for row in found}
 
 
 def dead(connection: psycopg.Connection, group: str = GROUP, *, log: str = LOG) -> list[tuple]:
-    """What is dead in the group: number, reason, error, attempts, deliveries."""
+    """Return the dead events of the group: id, reason, error, attempts, deliveries."""
     return rows(
         connection,
         """select ev_id, reason, error, attempts, deliveries from sluice.dead_event
@@ -176,7 +176,7 @@ def dead(connection: psycopg.Connection, group: str = GROUP, *, log: str = LOG) 
 
 
 def refused(connection: psycopg.Connection, query: str, *parameters: object) -> psycopg.Error:
-    """The error that a statement ends with."""
+    """Return the error of a statement."""
     try:
         connection.execute(query, parameters or None)
     except psycopg.Error as error:
@@ -185,7 +185,7 @@ def refused(connection: psycopg.Connection, query: str, *parameters: object) -> 
 
 
 def rotate(connection: psycopg.Connection, log: str = LOG) -> dict[int | None, tuple]:
-    """Maintain a log: what happened to each old segment, and why."""
+    """Rotate a log; return the action and the reason for each old segment."""
     return {
         segment: (action, reason)
         for segment, action, reason in rows(

@@ -14,7 +14,7 @@ from support.share_groups import GROUP, LOG, claim, create_group, make_log
 def make_keyed(
     connection: psycopg.Connection, when_waiting: str = "block", **options: object
 ) -> None:
-    """A log, and a group with the key ev_extra1 and a backoff of one hour."""
+    """Create a log, and a group with the key ev_extra1 and a back-off of one hour."""
     make_log(connection)
     create_group(
         connection,
@@ -30,7 +30,7 @@ def make_keyed(
 
 
 def send_keys(connection: psycopg.Connection, keys: str) -> list[int]:
-    """Insert an event for each letter, its key; `-` has none. On a new log their ids are 1, 2, 3."""
+    """Insert an event for each letter, its key; `-` has none. On a new log ids start at 1."""
     return [
         value(
             connection,
@@ -45,7 +45,7 @@ def send_keys(connection: psycopg.Connection, keys: str) -> list[int]:
 def claimed_keys(
     connection: psycopg.Connection, qty: int = 100, lease: str | None = None
 ) -> tuple[int | None, str]:
-    """A claim: its id, and its events as key and number, as in `a1 b2`."""
+    """Return a claim's id, and its events as key and id, as in `a1 b2`."""
     events = claim(connection, qty, lease)
     return (
         events[0].claim_id if events else None,
@@ -54,7 +54,7 @@ def claimed_keys(
 
 
 def blocked(connection: psycopg.Connection) -> dict[str, Any]:
-    """The rows of `sluice.list_blocked_keys` by key, by names."""
+    """Return the rows of `sluice.list_blocked_keys` by key, by names."""
     with connection.cursor(row_factory=namedtuple_row) as cursor:
         found = cursor.execute(
             "select * from sluice.list_blocked_keys(%s, %s)", (LOG, GROUP)
@@ -63,7 +63,7 @@ def blocked(connection: psycopg.Connection) -> dict[str, Any]:
 
 
 def unpark(connection: psycopg.Connection, key: str | None) -> int:
-    """How many events were parked."""
+    """Unpark the events of a key; return their number."""
     count = value(connection, "select sluice.unpark_key(%s, %s, %s)", LOG, GROUP, key)
     assert isinstance(count, int)
     return count

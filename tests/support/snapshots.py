@@ -1,4 +1,4 @@
-"""Histories of transactions: what snapshots taken in between would say."""
+"""Histories of transactions, and the snapshots taken in between."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import psycopg
 
 
 def play(seed: int) -> tuple[list[str], list[int]]:
-    """Begin and end transactions in a random order, tick in between.
+    """Begin and end transactions in random order, with ticks in between.
 
     Returns:
         The ticks' snapshots in order, and the ids of all transactions.
@@ -32,7 +32,7 @@ def play(seed: int) -> tuple[list[str], list[int]]:
 
 
 def play_into(connection: psycopg.Connection, snapshots: list[str], xids: list[int]) -> None:
-    """Make a log `log` with these ticks, from 1 on, and an event of each of these transactions, numbered like it."""
+    """Create a log `log` with these ticks, from 1 on, and an event per transaction, with its id."""
     connection.execute("select pgq.create_queue(%s)", ("log",))
     connection.execute("delete from pgq.tick")
     with connection.cursor() as cursor:
@@ -45,5 +45,5 @@ def play_into(connection: psycopg.Connection, snapshots: list[str], xids: list[i
             "values (1, %s, %s, %s)",
             [(tick, snapshot, 1000 * tick) for tick, snapshot in enumerate(snapshots, 1)],
         )
-    # A tick that was never numbered is not looked for.
+    # Ticks beyond the sequence are not searched.
     connection.execute("select setval('pgq.event_1_tick_seq', %s)", (len(snapshots),))

@@ -1,4 +1,4 @@
-"""Sources of the runtime in tests: their handlers, their pools, and waiting in a loop of events."""
+"""Sources of the worker engine in tests: handlers, pools, and waiting in an event loop."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Route
 
 
 def spec(route: Route, name: str = "handler", **fields: Any) -> HandlerSpec:
-    """A handler; without a function one that nobody calls."""
+    """Return a handler, by default with a function that is never called."""
     usual = {"function": print, "takes_context": False, "execution": Execution.LOOP}
     return HandlerSpec(name=name, route=route, decode=lambda payload: payload, **(usual | fields))
 
 
 @contextlib.asynccontextmanager
 async def pool_of(url: str, **options: Any) -> AsyncIterator[AsyncConnectionPool]:
-    """A pool as the engine has one; `options` are those of its connections."""
+    """Open a pool like the engine's; `options` are those of its connections."""
     options = {"autocommit": True, **options}
     async with AsyncConnectionPool(url, kwargs=options, min_size=1, max_size=3) as pool:
         yield pool
 
 
 async def until(condition: Callable[[], bool], what: str, deadline_s: float = 30.0) -> None:
-    """Wait for a condition; fail with what was waited for."""
+    """Wait for a condition; fail with its description."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + deadline_s
     while not condition():

@@ -1,4 +1,4 @@
-"""Standbys of a server, synchronous if that is asked for, and their promotion."""
+"""Standbys of a server, optionally synchronous, and their promotion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SYNCHRONOUS = "select count(*) from pg_stat_replication where sync_state = 'sync
 
 
 def follow(primary: EmbeddedServer, standby: EmbeddedServer) -> None:
-    """Start a standby in its folder; from here on commits of the primary wait for it."""
+    """Start a synchronous standby in its folder; from then on the primary's commits wait for it."""
     folder = standby.data
     folder.mkdir(mode=0o700)
     if os.geteuid() == 0:
@@ -36,14 +36,14 @@ def follow(primary: EmbeddedServer, standby: EmbeddedServer) -> None:
 
 
 def promote(primary: EmbeddedServer, standby: EmbeddedServer) -> None:
-    """End the primary as a crash would, and promote the standby."""
+    """Stop the primary as in a crash, and promote the standby."""
     primary.stop("immediate")
     with psycopg.connect(standby.url(), autocommit=True) as session:
         assert value(session, "select pg_promote()") is True
 
 
 def either(*servers: EmbeddedServer, **options: str) -> str:
-    """Return a DSN that names several servers."""
+    """Return a DSN with several servers."""
     parts = [psycopg.conninfo.conninfo_to_dict(server.url()) for server in servers]
     return psycopg.conninfo.make_conninfo(
         servers[0].url(),
@@ -54,7 +54,7 @@ def either(*servers: EmbeddedServer, **options: str) -> str:
 
 
 def remove(*servers: EmbeddedServer) -> None:
-    """End servers, and delete their folders."""
+    """Stop servers, and delete their folders."""
     for server in servers:
         server.stop("immediate")
         for folder in (server.data, Path(f"{server.data}.run")):

@@ -27,7 +27,7 @@ def texts(*places):
 
 
 def lines_with(pattern, *places):
-    """Where a pattern occurs, as file:line: text; the files of these tests say what they look for."""
+    """Return matches of a pattern as file:line: text; these tests themselves are excluded."""
     return [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
         for path, text in texts(*places)

@@ -1,4 +1,4 @@
-"""Retries of transient errors: how often, how long, and what is kept of them."""
+"""Backoff: retries of transient errors, delays, deadlines and references to the last error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
 
 
 def failing(times: int, error: Exception):
-    """Return a step that raises an error a number of times, and then returns its number of calls."""
+    """Return a step that raises an error the given times, then returns its number of calls."""
     calls = []
 
     def step() -> int:
@@ -86,7 +86,7 @@ def test_stop_ends_the_wait():
 
 @pytest.mark.parametrize("ends", ["at the deadline", "by cancellation"])
 def test_failed_retry_is_freed_without_a_collection(ends):
-    """A task of Taskiq counts as dropped when nothing refers to it, such as the traceback of this error."""
+    """The traceback of the last error must not keep a Taskiq message alive."""
 
     class Held: ...
 

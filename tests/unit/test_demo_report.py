@@ -1,3 +1,5 @@
+"""The demo's HTML report and its JSON result."""
+
 from __future__ import annotations
 
 import json
@@ -62,7 +64,7 @@ def with_difference(result: Result) -> Result:
 
 
 class _Page(HTMLParser):
-    """What a browser would load or run, the text, and whether every element is closed."""
+    """Collect resources and scripts that a browser would load, the text, and unclosed elements."""
 
     VOID = ("meta", "br", "link", "img", "input")
 
@@ -96,7 +98,7 @@ def test_the_report_is_whole_and_loads_nothing(tmp_path: Path):
 
     assert page.open == []
     assert not page.tags & {"script", "img", "link", "iframe"}
-    # Inside an SVG, shapes refer to each other.
+    # Elements of an SVG refer to each other by fragment.
     assert all(reference.startswith("#") for reference in page.references)
 
 

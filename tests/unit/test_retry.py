@@ -1,4 +1,4 @@
-"""When to try again, and when to give up."""
+"""Retry policies: attempts, delays, caps and jitter."""
 
 from __future__ import annotations
 

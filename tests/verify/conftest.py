@@ -1,4 +1,4 @@
-"""A queue and a log with a bit of everything, and copies of them in the lake made without a pipeline."""
+"""A queue, a log and a table with varied values, and lake copies made without a pipeline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVENTS = pa.schema(
         **{f"ev_{name}": pa.string() for name in ("type", "data", "extra1", "extra2", "extra3", "extra4")},
     }
 )  # fmt: skip
-# Everything that COPY writes otherwise than it is, and what is easily taken for something else.
+# Texts that COPY escapes, and texts that are easily mistaken for other values.
 TEXTS = [
     "",
     "\\N",
@@ -54,7 +54,7 @@ ACCOUNTS = pa.schema({"id": pa.int64(), "name": pa.string(), "balance": pa.int64
 
 @pytest.fixture(scope="session")
 def server(server_18: EmbeddedServer) -> EmbeddedServer:
-    """For the fixture `role`."""
+    """The server that the fixture `role` uses."""
     return server_18
 
 
@@ -67,7 +67,7 @@ def db(database_18: Database) -> Iterator[psycopg.Connection[Any]]:
 
 @pytest.fixture
 def archive(db: psycopg.Connection[Any], tmp_path: Path) -> Path:
-    """The archive of queue q with 20 messages, and its copy."""
+    """Archive 20 messages of queue q; return the path of the lake copy."""
     db.execute("select pgmq.create('q')")
     db.execute("select pgmq.send('q', to_jsonb(t), '{\"h\": 1}'::jsonb) from unnest(%s::text[]) as t", (TEXTS,))  # fmt: skip
     db.execute("select pgmq.send('q', null::jsonb) from generate_series(1, %s)", (20 - len(TEXTS),))
@@ -78,7 +78,7 @@ def archive(db: psycopg.Connection[Any], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def events(db: psycopg.Connection[Any], tmp_path: Path) -> Path:
-    """Event log l with 20 events in two ticks, and its copy."""
+    """Write 20 events in two ticks to log l; return the path of the lake copy."""
     db.execute("select pgq.create_queue('l')")
     for half in range(2):
         db.execute(
@@ -93,7 +93,7 @@ def events(db: psycopg.Connection[Any], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def accounts(db: psycopg.Connection[Any], tmp_path: Path) -> Path:
-    """The table bank.accounts with 20 rows, and its current state with one more that is gone."""
+    """Create bank.accounts with 20 rows; return its current-state table, with a tombstone."""
     db.execute("create schema bank")
     db.execute("create table bank.accounts (id int primary key, name text, balance bigint)")
     db.execute("insert into bank.accounts select n, 'name ' || n, n * 10 from generate_series(1, 20) as n")  # fmt: skip
@@ -129,7 +129,7 @@ def rows_of(db: psycopg.Connection[Any], query: str) -> list[dict[str, Any]]:
 def lake_of(
     _db: psycopg.Connection[Any], rows: list[dict[str, Any]], schema: pa.Schema, path: Path
 ) -> Path:
-    """A table of the lake with these rows, in two files."""
+    """Write a lake table with these rows in two files; return its path."""
     for half in (rows[1::2], rows[::2]):
         write_deltalake(str(path), pa.Table.from_pylist(half, schema), mode="append")
     return path

@@ -1,4 +1,4 @@
-"""A database for all tests of a file, each with a queue of its own, and a table for what handlers do."""
+"""A database per test file, a queue per test, and a table for the effects of handlers."""
 
 from __future__ import annotations
 

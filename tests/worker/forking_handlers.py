@@ -1,4 +1,4 @@
-"""Handlers that start processes of their own; each writes down which."""
+"""Handlers that start processes; each process records its pid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def note(name: str, pid: int) -> None:
-    """Write a pid down, whole at any moment."""
+    """Record a pid, atomically."""
     path = FOLDER / f"{name}.new"
     path.write_text(str(pid))
     path.replace(FOLDER / f"{name}-{time.monotonic_ns()}")
@@ -31,7 +31,7 @@ atexit.register(lambda: note("atexit", os.getpid()))
 
 
 def fork_and_sleep() -> int:
-    """Start a copy of this process that does nothing."""
+    """Fork a process that does nothing."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -43,7 +43,7 @@ def fork_and_sleep() -> int:
 
 @app.handler("forks", execution="process", timeout_s=2.0, concurrency=1)
 def start_processes(payload: Any) -> None:
-    """Start a program and a copy of this process, and do what the payload says."""
+    """Start a program and a fork, and end as the payload requests."""
     note("started", subprocess.Popen(SLEEP).pid)
     note("forked", fork_and_sleep())
     note("handler", os.getpid())
@@ -73,7 +73,7 @@ def start_in_thread(_payload: Any) -> None:
 
 
 def terminate() -> None:
-    """Start a program and a copy of this process, and end both by SIGTERM."""
+    """Start a program and a fork, and end both by SIGTERM."""
     started = subprocess.Popen(SLEEP)
     forked = fork_and_sleep()
     started.terminate()
@@ -90,18 +90,18 @@ def terminate() -> None:
 
 @app.handler("terminates", execution="process", concurrency=1)
 def in_process(_payload: Any) -> None:
-    """End processes of a handler in a process."""
+    """Terminate processes that a handler in a process started."""
     terminate()
 
 
 @app.handler("threads", concurrency=1)
 def in_thread(_payload: Any) -> None:
-    """End processes of a handler in a thread."""
+    """Terminate processes that a handler in a thread started."""
     terminate()
 
 
 def leave(way: str) -> None:
-    """Leave the handler in a fork of it."""
+    """End the handler in its fork, in the requested way."""
     note("fork", os.getpid())
     match way:
         case "exit":
@@ -111,7 +111,7 @@ def leave(way: str) -> None:
 
 
 def join(pid: int) -> None:
-    """Wait for the end of a fork, and write down one that does not end."""
+    """Wait for the end of a fork; record one that does not end."""
     end_s = time.monotonic() + 20
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         if time.monotonic() > end_s:
@@ -123,7 +123,7 @@ def join(pid: int) -> None:
 
 
 def run_in_multiprocessing(_way: str) -> None:
-    """Start a process of the standard library by a fork, and wait for it."""
+    """Start a process of `multiprocessing` by a fork, and wait for it."""
     process = multiprocessing.get_context("fork").Process(target=leave, args=("return",))
     process.start()
     join_process(process)
@@ -142,7 +142,7 @@ INSERT = "insert into effect values ('forks', %s, %s)"
 
 @app.handler("forks_in_thread", concurrency=1, retry=RetryPolicy(1))
 def fork_in_thread(way: str, context: SyncContext) -> None:
-    """Fork within the transaction, or before it; the fork leaves the handler as the payload says."""
+    """Fork in the transaction or before it; the fork leaves the handler as the payload requests."""
     if way == "multiprocessing":
         run_in_multiprocessing(way)
     elif way == "before":
@@ -182,7 +182,7 @@ async def fork_in_loop(way: str, context: Context) -> None:
 
 @app.handler("forks_in_process", execution="process", concurrency=1, retry=RetryPolicy(1))
 def fork_in_process(way: str) -> None:
-    """Fork; the fork leaves the handler as the payload says."""
+    """Fork; the fork leaves the handler as the payload requests."""
     if way == "multiprocessing":
         run_in_multiprocessing(way)
         return
@@ -195,7 +195,7 @@ def fork_in_process(way: str) -> None:
 
 
 def sleep_in_fork() -> None:
-    """Leave a fork behind that does nothing, and stay."""
+    """Fork a process that does nothing, and keep running."""
     note("sleeper", fork_and_sleep())
     time.sleep(600)
 

@@ -1,4 +1,4 @@
-"""Failed attempts in the log, from real queues, share groups and consumers: what is logged is what the server did."""
+"""Log lines of failed attempts match the server's state, for queues, share groups and consumers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Each sentence of the guide on workers has tests: tests/fixtures/worker_guide.txt names them.
+"""Tests of each sentence of the guide on workers, as listed in tests/fixtures/worker_guide.txt.
 
-The file has the sections and sentences of the guide in their order, and below each the tests that show it, or why nothing
-can show that limit. Change the tests with the sentences.
+The file has the sections and sentences of the guide in order. Below each sentence it lists its
+tests, or the reason why a limit cannot be tested. Update the tests with the sentences.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TESTS = ROOT / "tests/fixtures/worker_guide.txt"
 
 
 def sentences(section: str) -> Iterator[str]:
-    """Sentences of paragraphs and lists, and rows of tables without their heads."""
+    """Return the sentences of paragraphs and lists, and the rows of tables without their heads."""
     section = re.sub(r"```.*?```", "", section, flags=re.DOTALL).replace("**Limits.**", "")
     for block in re.split(r"\n\s*\n|\n(?=- )", section):
         if block.strip().startswith("|"):
@@ -27,7 +27,7 @@ def sentences(section: str) -> Iterator[str]:
 
 
 def named() -> dict[str, dict[str, list[str]]]:
-    """The tests of each sentence, by section."""
+    """Return the tests of each sentence, by section."""
     sections: dict[str, dict[str, list[str]]] = {}
     title = sentence = ""
     for line in TESTS.read_text().splitlines():

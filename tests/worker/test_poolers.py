@@ -1,4 +1,4 @@
-"""Workers behind PgBouncer: every effect once, and nothing of a worker left in sessions that others use."""
+"""Workers behind PgBouncer: each effect once, and no session state left for other clients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = ["loop", "thread", "loop-transaction", "thread-transaction"]
 
 @pytest.fixture(scope="module")
 def poolers(worker_url, servers_folder):
-    """The same server through a pooler in each mode."""
+    """URLs of one server through a pooler in each mode."""
     with (
         pooling(worker_url, servers_folder, mode="transaction") as transaction,
         pooling(worker_url, servers_folder, mode="session") as session,
@@ -37,7 +37,7 @@ def poolers(worker_url, servers_folder):
 
 
 def handle_with(app, queue_name, kind):
-    """Add a handler of a kind whose effect is a row of its transaction."""
+    """Add a handler of a kind that writes its effect in its transaction."""
 
     async def in_loop(_payload, context: Context):
         async with context.transaction() as connection:
@@ -75,7 +75,7 @@ async def test_behind_a_pooler_each_message_has_one_effect(
 async def test_behind_a_pooler_of_transactions_a_worker_leaves_sessions_as_they_are(
     worker_url, servers_folder, observer, queue_name
 ):
-    """Other clients use these sessions: what the pooler or they have set there is not the worker's to undo."""
+    """Other clients use these sessions, so a worker must not reset the settings made there."""
     setting = "set work_mem = ''77MB''"
     with pooling(worker_url, servers_folder, connect_query=setting) as url:
         for kind in KINDS:
@@ -86,7 +86,7 @@ async def test_behind_a_pooler_of_transactions_a_worker_leaves_sessions_as_they_
                 await Worker(app).run_until_empty(idle_s=0.1)
         with contextlib.ExitStack() as stack:
             sessions = {}
-            for _ in range(5):  # all that the pooler keeps, as each is held by a transaction
+            for _ in range(5):  # all of the pooler's sessions, each held by a transaction
                 other = stack.enter_context(psycopg.connect(url, prepare_threshold=None))
                 query = f"select pg_backend_pid(), current_setting('work_mem'), s.* from ({SESSION}) as s"
                 pid, *state = rows(other, query)[0]

@@ -1,4 +1,4 @@
-"""Priorities with a worker: which messages are handled while urgent ones never run out."""
+"""Priorities with a worker under a continuous load of urgent messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from support import value
 from support.runtime import running, until
 
 URGENT, LATER = 1, 2
-# A claim ahead of the handlers could take all urgent messages that there are, and others with them.
+# With prefetch, a claim could include all urgent messages and others.
 NOTHING_AHEAD = WorkerOptions(prefetch=0)
 
 
 class Stream:
-    """A worker whose handler sends one urgent message for each that it handles, until it is to stop."""
+    """A worker whose handler sends an urgent message for each message that it handles."""
 
     def __init__(self, url, observer, queue_name, weights):
         self.handled = Counter()
@@ -54,7 +54,7 @@ async def test_messages_of_a_low_priority_get_their_weight_under_a_stream_of_urg
         handled = stream.handled.copy()
         assert stream.urgent_left > 0
 
-    # Four of five claims on average: of 100, fewer than 55 or more than 95 once in 10,000 times.
+    # 80 of 100 claims on average; fewer than 55 or more than 95 with a probability of 1 in 10,000.
     share = handled[URGENT] / handled.total()
     assert 0.55 < share < 0.95, handled
     await stream.app.aclose()

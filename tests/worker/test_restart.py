@@ -1,4 +1,4 @@
-"""The server goes away in the middle, as in a crash, and comes back: workers and tickers go on."""
+"""Workers and tickers continue after a crash and restart of the server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pool(crashing_server):
 
 
 class Background:
-    """A thread whose end, and the error that ended it, can be seen."""
+    """A thread whose end and error are observable."""
 
     def __init__(self, run):
         self.stop = threading.Event()
@@ -189,7 +189,7 @@ def test_a_consumer_outlives_a_crash_and_every_event_has_one_effect(crashing_ser
             "all events to be handled",
             deadline_s=60,
         )
-        # Heard of on the new connection too.
+        # Notifications arrive on the new connection, too.
         with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
             EventLog(connection).insert_event(name, "t", "after")
             EventLog(connection).log_tick(name)

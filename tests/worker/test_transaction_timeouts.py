@@ -1,4 +1,4 @@
-"""The server's limits on the time of a transaction end a handler's transaction: the attempt counts, with its error."""
+"""Timeouts of the server that end a handler's transaction: the attempt counts, with the error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support import rows
 from worker.test_worker import EFFECT, drained, effects, left
 
 IDLE = "terminating connection due to idle-in-transaction timeout"
-# The setting, what the handler does, and the error that is kept.
+# The setting, the handler's statement, and the stored error.
 CASES = [
     ("idle_in_transaction_session_timeout", "execute", IDLE),
     ("idle_in_transaction_session_timeout", "execute again", "the connection is closed"),

@@ -1,4 +1,4 @@
-"""Bronze: every event of the log, as it was committed, each once."""
+"""Bronze: every committed event of the log, exactly once and unchanged."""
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
@@ -6,6 +6,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 @dp.table
 def bronze() -> DataFrame:
-    # Where the server is stands in PGSLUICE_DSN: an option would show it in plans and logs.
+    # Connects with PGSLUICE_DSN, as Spark would show an option in plans and logs.
     reader = SparkSession.active().readStream.format("pgsluice")
     return reader.options(log="orders", consumer="medallion").load()

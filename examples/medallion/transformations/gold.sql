@@ -1,4 +1,4 @@
--- Gold: what was paid, by customer.
+-- Gold: amount paid per customer.
 create materialized view gold as
 select customer, count(*) as orders, sum(amount) as paid
 from silver

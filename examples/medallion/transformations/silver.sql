@@ -1,4 +1,4 @@
--- Silver: typed, one row for each order, as its newest event has it. What is no order stays in bronze.
+-- Silver: one typed row per order, from its newest event. Events that are not orders stay in bronze.
 create materialized view silver as
 select
     order_id,
@@ -9,7 +9,7 @@ select
 from (
     select
         order_id,
-        -- Not by ev_id alone: a transaction takes its numbers before it commits, and another one meanwhile.
+        -- Not by ev_id alone: ids are assigned before commit, so concurrent transactions interleave them.
         max_by(struct(customer, amount, status, changed_at), struct(ev_txid, ev_id)) as newest
     from (
         select

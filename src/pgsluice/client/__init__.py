@@ -1,7 +1,7 @@
 """Clients: one Python method per SQL function, sync and async.
 
-A client works on a pool, where each call is a transaction of its own, or on a connection of the caller's, where it
-runs in the caller's transaction and never commits.
+On a pool, each call of a client is a transaction of its own. On a connection, it runs in the caller's transaction and
+never commits.
 """
 
 from typing import TYPE_CHECKING

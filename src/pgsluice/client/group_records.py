@@ -1,4 +1,4 @@
-"""What the share groups' clients take and return: frozen records, fields named and ordered as by the SQL functions."""
+"""Options and records of share groups, with the fields of the SQL functions' results, in their order."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ AcknowledgeType = Literal["accept", "release", "retry", "reject"]
 
 
 class GroupOptions(TypedDict, total=False):
-    """Settings of a share group that can be changed; None stands for the default.
+    """Changeable options of a share group; None stands for the default.
 
     Attributes:
-        lease_s: How long a claim lasts unless it says otherwise, more than 0 seconds. Default: 30.
-        max_attempts: With so many attempts that failed an event is dead, 1 or more. Default: 5.
-        max_deliveries: With so many deliveries it is dead although fewer attempts counted, as when its consumers die
-            before they are heard of, 1 or more. Default: 3 times `max_attempts`.
-        backoff: How the pause before a retry grows with the attempts: `constant`, `linear` or `exponential`. Default:
-            exponential.
-        backoff_base_s: The first pause, 0 or more seconds. Default: 1.
-        backoff_cap_s: The longest pause, 0 or more seconds. Default: 600.
-        backoff_jitter: Whether a pause is anything between half of that and all of it, so that what failed together
-            does not come back together. Default: True.
-        dead_letter_log: An event log that dead events go to. Default: none, they are kept as dead events.
+        lease_s: Default lease of a claim in seconds, more than 0. Default: 30.
+        max_attempts: Failed attempts before an event is dead-lettered, 1 or more. Default: 5.
+        max_deliveries: Deliveries before an event is dead-lettered, even with fewer counted attempts, as when its
+            consumers crash before a heartbeat; 1 or more. Default: 3 times `max_attempts`.
+        backoff: Growth of the back-off before a retry: `constant`, `linear` or `exponential`. Default: exponential.
+        backoff_base_s: Initial back-off in seconds, 0 or more. Default: 1.
+        backoff_cap_s: Maximum back-off in seconds, 0 or more. Default: 600.
+        backoff_jitter: Randomise the back-off (50 to 100 %), to spread the retries of events that failed together.
+            Default: True.
+        dead_letter_log: An event log for dead-lettered events. Default: none, they are stored as dead events.
     """
 
     lease_s: float | None
@@ -41,18 +40,18 @@ class ClaimedEvent:
     """An event that a consumer of a share group has claimed.
 
     Attributes:
-        claim_id: The claim, the same of all events that one call returned; it acknowledges them.
-        ev_id: Its id in the log.
-        ev_time: When the transaction that inserted it began.
-        ev_txid: The id of that transaction, 64 bits.
-        attempt: Which attempt this is; 1 is the first.
-        deliveries: How often it has been handed out, this time included; what was released does not count. More
-            than `attempt` when claims lapsed and nobody was heard of.
-        redriven: How often it was dead and sent again.
-        lease_until: When the claim lapses unless it is settled or renewed before; by the server's clock.
-        ev_type: What the producer says it is.
-        ev_data: What the producer says.
-        ev_extra1: More of it, as are the next three.
+        claim_id: The claim, shared by all events of one `claim` call; pass it to `acknowledge`.
+        ev_id: Id in the log.
+        ev_time: Start time of the inserting transaction.
+        ev_txid: Id of that transaction, 64 bits.
+        attempt: Number of this attempt, from 1.
+        deliveries: Number of deliveries including this one, without released ones. Higher than `attempt` if leases
+            expired without a heartbeat.
+        redriven: Number of times the event was redriven.
+        lease_until: Time at which the lease expires unless settled or renewed before, by the server's clock.
+        ev_type: Type of the event.
+        ev_data: Text of the event.
+        ev_extra1: Additional text, as are the next three.
     """
 
     claim_id: int
@@ -73,19 +72,19 @@ class ClaimedEvent:
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """A share group: its settings, and how far behind it is.
+    """Settings and lag of a share group.
 
     Attributes:
-        lease: How long a claim lasts unless it says otherwise.
-        max_attempts: As in `GroupOptions`, as are those up to `dead_letter_log`; times as intervals.
-        key: What events are kept in order by, or None.
-        when_waiting: What becomes of a key of which an event waits to be retried.
-        lost: Why its position was given up, or None.
-        lag_events: Events that nobody has claimed yet, about.
-        lag_s: Age of the oldest of them, seconds; 0: there is none.
-        leased: Events that are claimed and not settled.
-        retrying: Events that wait to be claimed again.
-        dead: Its dead events, those in a `dead_letter_log` left out.
+        lease: Default lease of a claim.
+        max_attempts: As in `GroupOptions`, as are the fields up to `dead_letter_log`; durations as timedelta.
+        key: Ordering key, or None.
+        when_waiting: Handling of a key while one of its events awaits a retry: `block`, `skip` or `park`.
+        lost: Reason why the position was dropped, or None.
+        lag_events: Events not yet claimed, approximately.
+        lag_s: Age of the oldest unclaimed event in seconds; 0 without any.
+        leased: Claimed, unsettled events.
+        retrying: Events that await redelivery.
+        dead: Dead events, without those in a `dead_letter_log`.
     """
 
     queue_name: str
@@ -110,16 +109,16 @@ class GroupInfo:
 
 @dataclass(frozen=True, slots=True)
 class BlockedKey:
-    """A key of a share group whose events wait.
+    """A blocked key of a share group.
 
     Attributes:
         key: The key.
-        since: Since when it has been so.
-        reason: `claimed`, a claim has events of it; `retrying`, one of its events is to come again; `parked`.
-        waiting: How many events wait behind that.
-        claim_id: The claim that has it; None unless it is claimed.
-        ev_id: The event that they wait for; None when it is claimed.
-        due_at: When that comes again; None unless it is retrying.
+        since: Start of the block.
+        reason: `claimed`: an open claim has events of the key; `retrying`: one of its events awaits a retry; `parked`.
+        waiting: Number of events held back.
+        claim_id: The open claim; None unless `claimed`.
+        ev_id: The blocking event; None if `claimed`.
+        due_at: Time of its redelivery; None unless `retrying`.
     """
 
     key: str
@@ -133,14 +132,14 @@ class BlockedKey:
 
 @dataclass(frozen=True, slots=True)
 class OpenClaim:
-    """A claim of a share group that is not settled.
+    """An open claim of a share group.
 
     Attributes:
-        claim_id: What `acknowledge` and `renew` take.
-        lease_until: When it lapses, or could have: with the next claim of the group.
-        events: How many events it has.
-        settled: How many of them are settled.
-        renewals: How often it was renewed.
+        claim_id: The claim, for `acknowledge` and `renew`.
+        lease_until: Time at which the lease expires; an expired lease takes effect with the group's next claim.
+        events: Number of events.
+        settled: Number of settled events.
+        renewals: Number of renewals.
     """
 
     claim_id: int

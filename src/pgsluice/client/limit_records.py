@@ -1,4 +1,4 @@
-"""What the clients return about limits of work queues: frozen records."""
+"""Records of the limits of work queues."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ WhenWaiting = Literal["block", "skip", "park"]
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """The limits of a work queue, and how much of them is used.
+    """Limits of a work queue and their current usage.
 
     Attributes:
         queue_name: The queue.
-        fleet_concurrency: So many may be in flight at once, or None.
-        key_concurrency: So many of one key may be in flight at once, or None.
-        rate: So many may be claimed in `rate_s` seconds, or None.
-        rate_s: Seconds; None without a rate.
-        when_waiting: What becomes of a key of which a message waits to be retried; None: keys have no order.
-        priority_weights: One for each level, the most urgent first; None: there are no levels.
-        in_flight: What is claimed now; None without `fleet_concurrency`.
-        started: What was claimed in the last `rate_s` seconds; None without a rate.
-        declared_by: The handler that declared the limits, which the next start of a worker may change; None: an
-            operator set them.
+        fleet_concurrency: Maximum messages in flight over all processes, or None.
+        key_concurrency: Maximum messages of one key in flight, or None.
+        rate: Maximum messages read in `rate_s` seconds, or None.
+        rate_s: Period of the rate limit in seconds; None without a rate.
+        when_waiting: Handling of a key while one of its messages awaits a retry: `block`, `skip` or `park`; None: no
+            order by key.
+        priority_weights: Weight of each level, the most urgent first; None: no priorities.
+        in_flight: Messages in flight now; None without `fleet_concurrency`.
+        started: Messages read in the last `rate_s` seconds; None without a rate.
+        declared_by: The handler that declared the limits, which the next start of a worker may change; None: set by an
+            operator.
     """
 
     queue_name: str
@@ -41,16 +42,16 @@ class QueueLimits:
 
 @dataclass(frozen=True, slots=True)
 class BlockedMessages:
-    """A key of a work queue whose visible messages wait.
+    """A key of a work queue with blocked visible messages.
 
     Attributes:
         key: The key.
-        reason: `claimed`: as many as may be are in flight; `retrying`: one of it waits to be retried; `parked`: until
-            `unpark_messages`.
-        since: When it began; None for `retrying`.
-        msg_id: The message that they wait for, or that was the reason to park.
-        due_at: When that message comes again, or its claim lapses; None for `parked`.
-        waiting: How many wait; 1,000 are at least so many.
+        reason: `claimed`: the key's concurrency limit is reached; `retrying`: one of its messages awaits a retry;
+            `parked`: blocked until `unpark_messages`.
+        since: Start of the block; None for `retrying`.
+        msg_id: The blocking message, or the one that parked the key.
+        due_at: Time at which that message is retried or its visibility timeout expires; None for `parked`.
+        waiting: Number of blocked messages; 1,000 means 1,000 or more.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""What the clients return: frozen records, their fields named and ordered as the SQL functions return them."""
+"""Records of work queues: frozen dataclasses with the fields of the SQL functions' results, in their order."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Message:
     """A message of a work queue.
 
     Attributes:
-        msg_id: Its id in the queue, rising in the order of sending.
-        read_ct: How many times it has been claimed, this time included.
-        enqueued_at: When the transaction that sent it began.
-        last_read_at: When it was last claimed, or None.
-        vt: When it becomes visible (again).
-        message: The JSON value that was sent: None, bool, int, float, str, list or dict.
-        headers: The JSON object that was sent with it, or None.
+        msg_id: Id in the queue, ascending in the order of sending.
+        read_ct: Number of times the message was read, including this one.
+        enqueued_at: Start time of the sending transaction.
+        last_read_at: Time of the last read, or None.
+        vt: Time at which the message becomes visible (again).
+        message: The JSON value sent: None, bool, int, float, str, list or dict.
+        headers: The JSON object sent with it, or None.
     """
 
     msg_id: int
@@ -36,12 +36,12 @@ class ClaimOutcome:
 
     Attributes:
         msg_id: The message.
-        outcome: `done`; `stale`: another consumer has claimed the message since, and keeps it; `gone`: it is not in
-            the queue any more: acknowledged before, by this or another claim. To a retry after a lost reply, `gone` is
-            fine. From `fail` also `retry`: it will be redelivered; `dead`: it is a dead letter; after a lost reply,
-            what the first call did.
-        attempt: From `fail`, the number of the attempt that failed; None when the claim is stale or gone.
-        delay_s: For `retry`, seconds until it is visible again; None after a lost reply.
+        outcome: `done`; `stale`: another consumer has read the message since, and keeps it; `gone`: the message is no
+            longer in the queue, settled by this or another claim. `gone` is expected when a call is repeated after a
+            lost reply. From `fail` also `retry`: it will be redelivered; `dead`: it was dead-lettered; a repeated call
+            returns the first result.
+        attempt: From `fail`: number of the failed attempt; None if stale or gone.
+        delay_s: For `retry`: seconds until the message is visible again; None from a repeated call.
     """
 
     msg_id: int
@@ -62,16 +62,16 @@ class QueueInfo:
 
 @dataclass(frozen=True, slots=True)
 class QueueMetrics:
-    """The state of a work queue at `scrape_time`.
+    """Metrics of a work queue at `scrape_time`.
 
     Attributes:
         queue_length: Messages in the queue, visible or not.
-        newest_msg_age_sec: Seconds since the newest was sent, or None when the queue is empty.
-        oldest_msg_age_sec: Seconds since the oldest was sent, or None when the queue is empty.
-        total_messages: Ids handed out so far, those of rolled back sends included.
-        queue_visible_length: Messages that a read would find now.
-        default_partition_length: Rows of the queue and its archive that have no partition of their own: maintenance is
-            late when there are many. Beyond 10,000 an estimate. None: not partitioned.
+        newest_msg_age_sec: Age of the newest message in seconds, or None if the queue is empty.
+        oldest_msg_age_sec: Age of the oldest message in seconds, or None if the queue is empty.
+        total_messages: Ids assigned so far, including those of rolled back sends.
+        queue_visible_length: Messages visible now.
+        default_partition_length: Rows in the default partitions of the queue and its archive; many mean that
+            maintenance is behind. An estimate above 10,000. None: not partitioned.
     """
 
     queue_name: str
@@ -86,14 +86,14 @@ class QueueMetrics:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message where it is, seen without claiming it.
+    """A message of a queue, an archive or the dead letters, returned without reading it.
 
     Attributes:
-        msg_id: As in `Message`, as are all that are not said here.
-        vt: When it becomes visible (again), or was; None when it is dead.
-        archived_at: When the transaction that archived it began, or None when it is not archived.
-        state: `visible`; `in flight` (claimed before and not visible, also when it was given back with a delay);
-            `delayed` (never claimed and not visible yet); `archived`; `dead`.
+        msg_id: As in `Message`, as are the fields not listed here.
+        vt: Time at which the message becomes or became visible; None for a dead letter.
+        archived_at: Start time of the archiving transaction, or None if not archived.
+        state: `visible`; `in flight` (read before and not visible, even if released with a delay); `delayed` (never
+            read and not visible yet); `archived`; `dead`.
     """
 
     msg_id: int
@@ -109,20 +109,20 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that failed for good.
+    """A dead-lettered message.
 
     Attributes:
-        dead_letter_id: Its id among the dead letters of all queues, rising in the order of failing.
-        queue_name: The queue it was in, spelled as by whoever gave it up.
-        msg_id: As in `Message`, as are all that are not said here.
-        reason: Why it was given up, in a word or two.
+        dead_letter_id: Id among the dead letters of all queues, ascending in the order of dead-lettering.
+        queue_name: The queue, spelled as in the call that dead-lettered the message.
+        msg_id: As in `Message`, as are the fields not listed here.
+        reason: Reason in a word or two.
         error: The last error, or None.
-        dead_at: When it was given up.
-        attempts: How often it was tried; None: nobody counted, nor knows what follows.
-        first_failed_at: When the first attempt failed.
-        error_type: What kind of error the last one was: the name of an exception, or a word like `timeout`.
-        trace: Its traceback.
-        worker: Who tried it last.
+        dead_at: Time of dead-lettering.
+        attempts: Number of attempts; None, like the fields below, if attempts were not recorded.
+        first_failed_at: Time of the first failure.
+        error_type: Type of the last error: the name of an exception, or a word such as `timeout`.
+        trace: Traceback of the last error.
+        worker: Worker of the last attempt.
     """
 
     dead_letter_id: int
@@ -145,7 +145,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRetention:
-    """How long a queue keeps its archived messages, at least; `archive_retention` is None: for ever."""
+    """Retention of a queue's archive; `archive_retention` is None: keep forever."""
 
     queue_name: str
     archive_retention: timedelta | None
@@ -153,15 +153,15 @@ class ArchiveRetention:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A table of a lake that a queue's archive is copied into.
+    """An export of a queue's archive into a lake table.
 
     Attributes:
         queue_name: The queue.
-        export_name: Its own name, one of the queue's exports.
-        lake: Where the table was when it was last written to.
-        created_at: Since when the archive keeps for it what it has not verified.
-        verified_at: When messages were last verified in it; None: never.
-        kept: How many verified messages are in the archive still.
+        export_name: Name of the export, unique within the queue.
+        lake: Location of the table at the last write.
+        created_at: Time from which the archive keeps messages until this export has verified them.
+        verified_at: Time of the last verification; None: never.
+        kept: Number of verified messages still in the archive.
     """
 
     queue_name: str
@@ -174,14 +174,14 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class QueueStream:
-    """Who reads a queue as a stream.
+    """A stream that reads a queue in micro-batches.
 
     Attributes:
-        stream_name: Its own name.
+        stream_name: Name of the stream.
         queue_name: The queue.
-        settled_seq: The last micro-batch that it said is stored; 0 before the first.
-        claimed_messages: How many messages it has claimed and not settled.
-        oldest_claim_at: When it claimed the first of them; None when there are none.
+        settled_seq: The last settled micro-batch; 0 before the first.
+        claimed_messages: Number of claimed, unsettled messages.
+        oldest_claim_at: Time of the oldest unsettled claim, or None.
     """
 
     stream_name: str
@@ -193,7 +193,7 @@ class QueueStream:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """An archived message and the new one that it was sent again as."""
+    """An archived message and the new message with its contents."""
 
     archived_msg_id: int
     msg_id: int
@@ -201,7 +201,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """What was a dead letter, and the new message that it was moved back as."""
+    """A redriven dead letter and its new message."""
 
     dead_letter_id: int
     msg_id: int
@@ -209,12 +209,12 @@ class Redriven:
 
 @dataclass(frozen=True, slots=True)
 class ReplayStep:
-    """How far a replay is.
+    """Result of a step of a replay.
 
     Attributes:
-        replayed: Messages that this step sent.
-        replayed_in_all: Messages that it has sent so far.
-        finished: Whether there is nothing left to send.
+        replayed: Messages sent by this step.
+        replayed_in_all: Messages sent by the replay so far.
+        finished: True if no messages are left to send.
     """
 
     replayed: int
@@ -227,12 +227,12 @@ class Replay:
     """A replay of an archive.
 
     Attributes:
-        queue_name: The queue whose archive it sends again.
-        target_queue_name: The queue it sends to.
-        conditional: What the messages contain, as are the next three: the filter.
-        until: Archived before this time; at the latest the beginning of the replay.
-        replayed: Messages that it has sent so far.
-        finished_at: When it had sent all, or None.
+        queue_name: The queue whose archive is replayed.
+        target_queue_name: The queue to which messages are sent.
+        conditional: Filter, as for `WorkQueue.browse`, as are the next three.
+        until: Upper bound of `archived_at`, at the latest the start of the replay.
+        replayed: Messages sent so far.
+        finished_at: Time at which all messages had been sent, or None.
     """
 
     replay_id: int
@@ -252,9 +252,9 @@ class TopicBinding:
     """A queue bound to a topic.
 
     Attributes:
-        pattern: The routing keys it gets: words joined by dots, `*` for one word, `#` for the rest.
-        bound_at: When the transaction that bound it began.
-        compiled_regex: The pattern as the regular expression that keys are matched against.
+        pattern: Pattern of routing keys: words joined by dots, `*` for one word, `#` for the rest.
+        bound_at: Start time of the binding transaction.
+        compiled_regex: The pattern as a regular expression.
     """
 
     pattern: str
@@ -274,12 +274,13 @@ class RoutingMatch:
 
 @dataclass(frozen=True, slots=True)
 class NotifyThrottle:
-    """How a queue announces new messages.
+    """Notification settings of a queue.
 
     Attributes:
-        throttle_interval_ms: Milliseconds between two notifications, at least; 0: every statement that sends notifies.
-        last_notified_at: When the last notification was asked for; it goes out when its sender commits. The year 1970
-            when there was none since the interval was set.
+        throttle_interval_ms: Minimum interval between notifications in milliseconds; 0: every sending statement
+            notifies.
+        last_notified_at: Time of the last notification, which is sent when its transaction commits. In the year 1970 if
+            there was none since the interval was set.
     """
 
     queue_name: str
@@ -293,11 +294,11 @@ class Partition:
 
     Attributes:
         relation: `queue` or `archive`.
-        partition_name: Its table, in schema pgmq.
-        starts_at: The first msg_id or time that it takes, or `MINVALUE`; None: it is the default partition.
-        ends_at: The first that it does not take; None as above.
-        row_estimate: How many rows it has, as last counted for the planner, or None when never.
-        total_bytes: What it takes on disk, with its indexes.
+        partition_name: The table, in schema pgmq.
+        starts_at: Lower bound of msg_id or time, inclusive, or `MINVALUE`; None: the default partition.
+        ends_at: Upper bound, exclusive; None: the default partition.
+        row_estimate: Number of rows according to the planner's statistics, or None without statistics.
+        total_bytes: Size on disk in bytes, with indexes.
     """
 
     relation: str
@@ -310,13 +311,13 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceStep:
-    """A thing that `maintain` did.
+    """A step of `maintain`.
 
     Attributes:
-        task: What kind of thing, in words.
-        queue_name: The queue, or None when it was about several.
-        done: False: given up for now; `detail` says why.
-        detail: What was done, in words.
+        task: Kind of maintenance.
+        queue_name: The queue, or None for several queues.
+        done: False if postponed; `detail` has the reason.
+        detail: Description of the result.
     """
 
     task: str
@@ -327,14 +328,14 @@ class MaintenanceStep:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceFailure:
-    """Maintenance that failed at its last attempt.
+    """A maintenance task whose last attempt failed.
 
     Attributes:
-        task: What was attempted, such as `rotate`, `retry` or `retention`.
+        task: The task, such as `rotate`, `retry` or `retention`.
         queue_name: The queue or log that was skipped; None: the whole task failed.
-        group_name: The share group that was skipped, if any.
-        failed_since: The first failure since the last success.
-        failed_at: The last failure, to ten seconds.
+        group_name: The share group that was skipped, or None.
+        failed_since: Time of the first failure since the last success.
+        failed_at: Time of the last failure, within ten seconds.
         error: The error, with its SQLSTATE.
     """
 

@@ -1,4 +1,4 @@
-"""What the clients take and return about attempts of work-queue messages: frozen records."""
+"""Records of attempts, failures and retry policies of work queues."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Backoff = Literal["constant", "linear", "exponential"]
 
 @dataclass(frozen=True, slots=True)
 class QueueRetryPolicy:
-    """When messages of a queue that failed are tried again, and when they are given up.
+    """Retry policy of a queue: attempts and back-off.
 
     Attributes:
-        max_attempts: Attempts after which a message goes to the dead letters, 1 or more.
-        backoff: How the pauses grow: `constant`; `linear`, by the first each time; `exponential`, by the factor.
-        backoff_base: The pause after the first attempt.
-        backoff_max: The longest pause.
-        backoff_jitter: Whether each pause is between half of it and all of it, at random.
-        backoff_factor: By how much each pause is longer than the one before, with exponential backoff; 1 or more.
-        is_default: The queue has no policy of its own.
+        max_attempts: Attempts before a message is dead-lettered, 1 or more.
+        backoff: Growth of the back-off: `constant`; `linear`, by `backoff_base`; `exponential`, by `backoff_factor`.
+        backoff_base: Back-off after the first attempt.
+        backoff_max: Maximum back-off.
+        backoff_jitter: True if each back-off is randomised (50 to 100 %).
+        backoff_factor: Factor between successive back-offs with `exponential`, 1 or more.
+        is_default: True if the queue has no policy of its own.
     """
 
     queue_name: str
@@ -38,13 +38,13 @@ class QueueRetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class BegunAttempt:
-    """What `begin_attempts` says of a claim.
+    """Decision of `begin_attempts` about a message.
 
     Attributes:
         msg_id: The message.
-        attempt: The number of the attempt, the first is 1; when it is dead, how many there were; None: lost.
-        outcome: `begun`; `dead`: all its attempts were begun and nobody answered, now it is a dead letter; `lost`:
-            the claim is over.
+        attempt: Number of the attempt, from 1; for `dead`, the number of attempts made; None for `lost`.
+        outcome: `begun`: start the handler; `dead`: all attempts were begun and never settled, so the message was
+            dead-lettered; `lost`: the claim is stale or the message gone.
     """
 
     msg_id: int
@@ -57,11 +57,11 @@ class FailedMessage:
     """A claimed message whose handler failed.
 
     Attributes:
-        message: As the claim returned it.
+        message: As returned by the read.
         outcome: `Retry` or `Reject`, with its reason.
-        error_type: What kind of error: the name of an exception, or a word like `timeout`.
-        error: What the error says.
-        trace: Its traceback.
+        error_type: Type of the error: the name of an exception, or a word such as `timeout`.
+        error: The error's message.
+        trace: The error's traceback.
     """
 
     message: Message

@@ -1,4 +1,4 @@
-"""What the clients of schedules return: frozen records, fields named and ordered as by the SQL functions."""
+"""Options and records of schedules, with the fields of the SQL functions' results, in their order."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ CatchUp = Literal["none", "one", "all"]
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """When a schedule fires; one of `cron` and `every_s` is needed, and None stands for the default.
+    """Timing of a schedule. Exactly one of `cron` and `every_s` is required; None stands for the default.
 
     Attributes:
         cron: Minute, hour, day of month, month and day of week, as in `30 3 * * mon-fri`: each `*`, a number, a range
-            `1-5`, a list `1,5`, or steps `*/2` and `1-5/2`; months and weekdays by name too, `L` for the last day of a
-            month. Where both days are given, either will do. Or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.
+            `1-5`, a list `1,5`, or steps `*/2` and `1-5/2`; months and weekdays also by name, `L` for the last day of a
+            month. If both day fields are given, one match suffices. Or `@hourly`, `@daily`, `@weekly`, `@monthly`,
+            `@yearly`.
         every_s: Seconds from one slot to the next, 0.1 or more.
         time_zone: The time zone of `cron`, such as `Europe/Berlin`. Default: UTC.
-        catch_up: What becomes of slots that nobody was there to fire. `one`: the last one is fired; `all`: each is, in
-            order; `none`: none is that is more than 5 minutes late. Default: one.
-        catch_up_within_s: With `all`, older slots are left out, but never the last one; 0 or more seconds. Default: 7
+        catch_up: Handling of missed slots. `one`: fire the last; `all`: fire each, in order; `none`: skip slots more
+            than 5 minutes late. Default: one.
+        catch_up_within_s: With `all`, skip slots older than this many seconds, except the last; 0 or more. Default: 7
             days.
-        jitter_s: Each slot is late by less than so many seconds, 0 to a day, always the same for one slot. Default: 0.
-        starts_at: No slot is before this time, with a time zone. With `every_s` it is the first. Default: from now on,
-            the first one after `every_s`; a schedule that is changed keeps what it has.
-        ends_at: No slot is at this time or after it. Default: it goes on for ever.
-        declared_by: The app that declares it in code. Default: none.
+        jitter_s: Upper bound of a delay of each slot in seconds, 0 to 86,400; constant for a slot. Default: 0.
+        starts_at: Lower bound of slots, with a time zone; with `every_s`, the first slot. Default: now, with the first
+            slot after `every_s`; a replaced schedule keeps its value.
+        ends_at: Upper bound of slots, exclusive. Default: none.
+        declared_by: The app that declares the schedule in code. Default: none.
     """
 
     cron: str | None
@@ -42,30 +43,30 @@ class ScheduleOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule, and how it fares.
+    """A schedule and its state.
 
     Attributes:
-        name: Its name.
-        target: `queue` or `log`: whether it sends a message or appends an event.
+        name: Name of the schedule.
+        target: `queue`: it sends a message; `log`: it appends an event.
         queue_name: The work queue, or the event log.
         message: The message; None for a log.
         headers: The headers of the message, or None.
-        event: The fields of the event by name, those that are not null; None for a queue.
-        cron: When, or None.
-        every: From one slot to the next, or None.
+        event: The fields of the event by name, without nulls; None for a queue.
+        cron: Cron expression, or None.
+        every: Time from one slot to the next, or None.
         time_zone: The time zone of `cron`.
         catch_up: `none`, `one` or `all`.
-        catch_up_within: How old a missed slot may be with `all`.
-        jitter: Each slot is late by less than that.
-        starts_at: No slot is before this time.
-        ends_at: No slot is at this time or after it, or None.
-        declared_by: The app that declared it in code, or None.
-        paused_at: Since when it is paused, or None.
-        next_slot: The slot that is fired next, or None while it is paused and when there is none any more.
-        due_at: When that is to be fired: the slot and its jitter, or later after a failure; None as above.
-        last_slot: The slot that was fired last, or None.
-        last_fired_at: When it was, or None.
-        error: Why its next slot could not be fired, as of the last try, or None.
+        catch_up_within: Maximum age of a missed slot with `all`.
+        jitter: Upper bound of the delay of each slot.
+        starts_at: Lower bound of slots.
+        ends_at: Upper bound of slots, exclusive, or None.
+        declared_by: The app that declared the schedule in code, or None.
+        paused_at: Time of the pause, or None.
+        next_slot: The next slot to fire, or None while paused or after the last slot.
+        due_at: Time to fire the next slot: the slot plus jitter, or later after a failure; None as above.
+        last_slot: The last slot fired, or None.
+        last_fired_at: Time at which it was fired, or None.
+        error: Error of the last attempt to fire the next slot, or None.
     """
 
     name: str
@@ -93,13 +94,13 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class FiredSlot:
-    """What became of a slot that was due.
+    """Result of firing a due slot.
 
     Attributes:
         name: The schedule.
         slot: The slot.
-        msg_id: The message that was sent, or the ev_id of the event; None: it could not be.
-        error: Why it could not be; it is tried again after a pause. None: it was fired.
+        msg_id: The msg_id of the message, or the ev_id of the event; None after a failure.
+        error: The error; the slot is retried after a delay. None: the slot was fired.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Bindings of exchanges to queues, kept in the database so that all clients of a transport share them.
+"""Bindings of exchanges to queues, stored in the database and shared by all clients of a transport.
 
-A binding is a row of `pgmq.topic_bindings`, and so it is dropped with its queue. Its pattern is
-`exchange.<type>.<exchange>[.<routing key>]`, or begins with `temporary` if the queue is deleted with its client.
-Names are encoded, wildcards included: the transport does the matching, by the rules of AMQP.
+A binding is a row of `pgmq.topic_bindings`, so it is dropped with its queue. Its pattern is
+`exchange.<type>.<exchange>[.<routing key>]`, or starts with `temporary` if the queue is deleted with its client.
+Names are encoded, including wildcards: the transport matches them by the rules of AMQP.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-_NAME_BYTES_MAX = 47  # of a queue
+_NAME_BYTES_MAX = 47  # limit of queue names
 _PLAIN = re.compile(r"[^A-Za-z0-9_]")
 _ENCODED = re.compile(r"-([0-9a-f]+)-")
 TYPES = ("direct", "topic", "fanout")
@@ -21,7 +21,7 @@ _DURABLE, _TEMPORARY = "exchange", "temporary"
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A queue that gets messages of an exchange.
+    """Binding of a queue to an exchange.
 
     Attributes:
         type: `direct`, `topic` or `fanout`.
@@ -37,7 +37,7 @@ class Binding:
 
     @classmethod
     def parse(cls, pattern: str) -> Self | None:
-        """Return the binding that a pattern stands for; None if it is not one of a transport."""
+        """Parse a pattern; return None if it is not a transport's."""
         prefix, *parts = pattern.split(".")
         if (
             prefix not in (_DURABLE, _TEMPORARY)
@@ -50,7 +50,7 @@ class Binding:
 
     @property
     def pattern(self) -> str:
-        """The binding as the pattern that is stored."""
+        """The pattern to store."""
         prefix = _TEMPORARY if self.is_temporary else _DURABLE
         parts = [prefix, self.type, _encode(self.exchange)]
         if self.routing_key:
@@ -67,7 +67,7 @@ class Binding:
 
 
 def queue_name_of(name: str) -> str:
-    """Return the name of the work queue; a name that is too long for one is shortened, and ends with its hash."""
+    """Return the name of the work queue; names over the limit are truncated and end with their hash."""
     encoded = name.encode()
     if len(encoded) <= _NAME_BYTES_MAX:
         return name
@@ -77,7 +77,7 @@ def queue_name_of(name: str) -> str:
 
 
 def _matches(pattern: list[str], words: list[str]) -> bool:
-    """Match as AMQP does: `*` is one word, `#` any number of words, none included."""
+    """Match as AMQP does: `*` is one word, `#` zero or more words."""
     if not pattern:
         return not words
     first, *rest = pattern

@@ -1,5 +1,5 @@
-"""The demonstration: real work through every part of pgsluice, checked to the last row.
+"""The demo: a real workload through all of pgsluice, reconciled row by row.
 
-`run` is the order of things; `workspace` and `database` are what survives a crash; `load`, `consume` and
-`lake` do the work; `reconcile` compares; `measure`, `plots` and `report` show it. The SQL stands in `sql/`.
+`run` is the sequence of steps; `workspace` and `database` hold the state that survives a crash; `load`, `consume` and
+`lake` do the work; `reconcile` compares; `measure`, `plots` and `report` present it. The SQL is in `sql/`.
 """

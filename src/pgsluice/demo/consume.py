@@ -1,4 +1,4 @@
-"""The workers' side: what is done with each order, and which fail."""
+"""The handler of orders, with planned failures."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pgsluice.worker import SyncContext
 QUEUE = "orders"
 POISON = {"poison": True}
 _FAILS_PERCENT = 2
-# Knuth's multiplicative hash, so that the failing messages are spread and still the same in each run.
+# Knuth's multiplicative hash, so that the failing messages are spread and the same in each run.
 _HASH_FACTOR = 2_654_435_761
 _HASH_MODULUS = 2**32
 
 
 class PlannedFailureError(Exception):
-    """The handler fails on purpose: the worker must try again."""
+    """A planned failure of the handler; the worker must retry."""
 
 
 def fails_first(msg_id: int) -> bool:
-    """Whether the first attempt at this message fails: two in a hundred, always the same ones."""
+    """True if the first attempt at this message fails: a fixed 2 % of messages."""
     return msg_id * _HASH_FACTOR % _HASH_MODULUS < _HASH_MODULUS * _FAILS_PERCENT // 100
 
 
 @contextmanager
 def failures_without_traceback() -> Iterator[None]:
-    """Log failures of handlers as one line each: these are planned, and a traceback reads like a fault of the demo."""
+    """Log handler failures as one line each: they are planned, and a traceback would look like a bug of the demo."""
 
     def drop_traceback(record: logging.LogRecord) -> bool:
         record.exc_text = None
@@ -44,11 +44,11 @@ def failures_without_traceback() -> Iterator[None]:
 
 
 def handle(order: dict[str, Any], context: SyncContext) -> None:
-    """Book one order, in the transaction in which its message is archived.
+    """Book one order, in the transaction that archives its message.
 
     Raises:
-        PlannedFailureError: On purpose, at the first attempt at some messages.
-        KeyError: The message is the poison: no attempt can succeed.
+        PlannedFailureError: Planned, at the first attempt at some messages.
+        KeyError: The message is the poison message, which always fails.
     """
     row = {
         "msg_id": context.message_id,
@@ -62,6 +62,6 @@ def handle(order: dict[str, Any], context: SyncContext) -> None:
     }
     with context.transaction() as connection:
         connection.execute(statement("processed_insert"), row)
-    # After the insert, to show that what a failing handler wrote is rolled back with it.
+    # After the insert, to show that the writes of a failing handler are rolled back.
     if row["fails_first"] and context.attempt == 1:
         raise PlannedFailureError(f"message {context.message_id} fails on its first attempt")

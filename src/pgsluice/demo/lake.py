@@ -1,4 +1,4 @@
-"""The lake's side: what its tables hold, read without Spark."""
+"""The lake's side: the contents of its tables, read without Spark."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LakeCommit:
-    """One commit of the lake's table.
+    """One commit of a lake table.
 
     Attributes:
         committed_at: Epoch seconds, by the clock of the machine that committed.
-        changed_at: When each update in it was made in the database, epoch seconds, ascending; the
-            rows loaded at the start are left out.
+        changed_at: Time of each update in it in the database, epoch seconds, ascending; without the rows
+            loaded at the start.
     """
 
     committed_at: float
@@ -33,7 +33,7 @@ class Lake:
     """The Delta table of the change events, read without Spark.
 
     Args:
-        path: Its folder; it may not be there yet.
+        path: Its folder, which may not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,22 +42,22 @@ class Lake:
         self._rows = 0
 
     def row_count(self) -> int:
-        """How many rows its commits have added, from the log alone."""
+        """Return the number of rows that its commits have added, from the transaction log alone."""
         while (log := self._log(self._counted_version + 1)).exists():
             self._rows += sum(json.loads(action["stats"])["numRecords"] for action in _added(log))
             self._counted_version += 1
         return self._rows
 
     def commit_count(self) -> int:
-        """How many commits have added rows."""
+        """Return the number of commits that have added rows."""
         return sum(1 for log in self._logs() if _added(log))
 
     def events(self) -> pa.Table:
-        """`ev_id` and `ev_type` of every row, in no order."""
+        """Return `ev_id` and `ev_type` of every row, unordered."""
         return open_dataset(self._path).to_table(columns=["ev_id", "ev_type"])
 
     def commits(self) -> list[LakeCommit]:
-        """Every commit that added updates, oldest first."""
+        """Return every commit that added updates, oldest first."""
         import pyarrow.compute as pc
         from pyarrow import parquet
 
@@ -84,10 +84,10 @@ class Lake:
 
 
 def current_balances(path: Path) -> pa.Table:
-    """Each account's balance, from the table's current state in the lake, read without Spark.
+    """Return each account's balance from the current-state table in the lake, read without Spark.
 
     Returns:
-        `aid`, `abalance`, by `aid`; accounts that were removed are not there.
+        `aid`, `abalance`, by `aid`; without deleted accounts.
     """
     import pyarrow.compute as pc
 

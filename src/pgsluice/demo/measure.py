@@ -1,4 +1,4 @@
-"""Figures: percentiles of latencies, and what stood where at each moment."""
+"""Metrics: latency percentiles, rates and backlogs over time."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long something took, in seconds.
+    """A summary of durations, in seconds.
 
     Attributes:
-        name: From what to what.
-        count: How many were measured.
-        p50_s: Half took no longer.
-        p95_s: 95 % took no longer.
-        p99_s: 99 % took no longer.
-        max_s: The longest.
-        seconds: All of them, ascending.
+        name: The two measured moments.
+        count: Number of measurements.
+        p50_s: Median.
+        p95_s: 95th percentile.
+        p99_s: 99th percentile.
+        max_s: Maximum.
+        seconds: All measurements, ascending.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Latency:
 
     @classmethod
     def of(cls, name: str, seconds: Iterable[float]) -> Latency:
-        """Summarise measurements; with none, every figure is NaN."""
+        """Summarise measurements; without any, every metric is NaN."""
         ordered = sorted(seconds)
         return cls(
             name,
@@ -47,14 +47,14 @@ class Latency:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of the values do not exceed (nearest rank).
+    """Return the smallest value that at least `percent` of the values do not exceed (nearest rank).
 
     Args:
         ordered: Ascending.
         percent: 0 < percent <= 100.
 
     Returns:
-        NaN when there are no values.
+        NaN without values.
     """
     if not ordered:
         return math.nan
@@ -62,12 +62,12 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 def rate_per_s(times: Sequence[float], start: float, end: float, step_s: float) -> list[float]:
-    """Events a second in each step of `step_s` from `start` to `end`.
+    """Return the events per second in each step of `step_s` from `start` to `end`.
 
     Args:
         times: Epoch seconds, ascending.
-        start: Where the first step begins.
-        end: The last step holds it.
+        start: Start of the first step.
+        end: Contained in the last step.
         step_s: Length of a step.
 
     Returns:
@@ -81,15 +81,15 @@ def rate_per_s(times: Sequence[float], start: float, end: float, step_s: float) 
 def spread_rate_per_s(
     commits: Sequence[tuple[float, int]], start: float, end: float, step_s: float
 ) -> list[float]:
-    """Rows a second in each step, when rows arrive in commits.
+    """Return the rows per second in each step, for rows that arrive in commits.
 
-    A commit's rows are spread over the time since the commit before it: as spikes they would say more
-    about the length of a step than about the flow.
+    A commit's rows are spread over the time since the previous commit: spikes would reflect the length of a
+    step instead of the flow.
 
     Args:
         commits: Epoch seconds and rows of each, ascending.
-        start: Where the first step begins, and where the first commit's rows are spread from.
-        end: The last step holds it.
+        start: Start of the first step, and of the spread of the first commit's rows.
+        end: Contained in the last step.
         step_s: Length of a step.
 
     Returns:
@@ -112,13 +112,13 @@ def spread_rate_per_s(
 def outstanding(
     begun: Sequence[float], ended: Sequence[float], start: float, end: float, step_s: float
 ) -> list[int]:
-    """How many had begun and not ended at each edge of the steps from `start` to `end`.
+    """Return the number of items begun and not ended at each step edge from `start` to `end`.
 
     Args:
         begun: Epoch seconds, ascending.
-        ended: The same for the ends, ascending; in another order than `begun`.
+        ended: The same for the ends, ascending, so not in the order of `begun`.
         start: The first edge.
-        end: The last step holds it.
+        end: Contained in the last step.
         step_s: Length of a step.
 
     Returns:
@@ -136,14 +136,14 @@ def _edges(start: float, end: float, step_s: float) -> list[float]:
 
 
 def active_s(times: Sequence[float], *, pause_s: float = 5.0) -> float:
-    """How long something was going on, without its pauses.
+    """Return the duration of an activity without its pauses.
 
     Args:
-        times: When it happened, epoch seconds, ascending.
-        pause_s: A gap longer than this is a pause: the run was interrupted there.
+        times: Times of its events, epoch seconds, ascending.
+        pause_s: A longer gap is a pause, as after an interruption of the run.
 
     Returns:
-        Seconds; 0 when it happened less than twice.
+        Seconds; 0 for fewer than two events.
     """
     gaps = (later - earlier for earlier, later in itertools.pairwise(times))
     return sum(gap for gap in gaps if gap <= pause_s)

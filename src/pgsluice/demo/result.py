@@ -1,4 +1,4 @@
-"""The outcome of a run: what was counted, measured and checked."""
+"""The outcome of a run: counts, measurements and checks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pgsluice.demo.reconcile import Check
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What happened when, in equal steps from the first transaction on.
+    """Time series in equal steps from the first transaction on.
 
     Attributes:
         step_s: Length of a step, seconds.
-        committed_per_s: Transactions a second, one per step.
-        processed_per_s: Messages processed a second, one per step.
-        lake_per_s: Changes committed to the lake a second, one per step.
+        committed_per_s: Transactions per second, one per step.
+        processed_per_s: Messages processed per second, one per step.
+        lake_per_s: Changes committed to the lake per second, one per step.
         queued: Messages sent and not yet processed, at each edge of a step.
         not_in_lake: Changes made and not yet in the lake, at each edge of a step.
     """
@@ -38,17 +38,17 @@ class Result:
     """The outcome of a run.
 
     Attributes:
-        run_id: The run.
-        server: Which server, in words.
-        seconds: How long the load was asked to last.
+        run_id: Run id.
+        server: Description of the server.
+        seconds: Requested duration of the load.
         clients: Sessions of the load.
-        workers: Threads that consumed the queue.
-        interruptions: How often the run was started again after a crash.
+        workers: Concurrent handlers of the queue.
+        interruptions: Number of restarts after a crash.
         counts: Rows by name.
-        rates_per_s: By name.
+        rates_per_s: Rates by name.
         latencies: Transaction; sent → processed; changed → in the lake.
-        series: For the plots.
-        steps_s: How long each step of this start took, by name, in order.
+        series: Time series for the plots.
+        steps_s: Duration of each step of this start, by name, in order.
         checks: The reconciliation.
         report: The HTML report.
     """
@@ -69,11 +69,11 @@ class Result:
 
     @property
     def reconciled(self) -> bool:
-        """Whether every check holds."""
+        """True if every check holds."""
         return all(check.holds for check in self.checks)
 
     def as_json(self) -> dict[str, Any]:
-        """The result for machines: plain values, latencies in seconds, null where nothing was measured."""
+        """Return the result as JSON values: latencies in seconds, null without measurements."""
         return {
             "reconciled": self.reconciled,
             "run_id": self.run_id,

@@ -1,4 +1,4 @@
-"""Count and measure a run that has come to its end."""
+"""Count and measure a completed run."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def summarise(
     checks: Sequence[Check],
     steps_s: Mapping[str, float],
 ) -> Result:
-    """Count and measure.
+    """Return the result of a completed run.
 
     Args:
-        db: To the demo's database.
-        workspace: With the lake, and pgbench's logs.
+        db: Connection to the demo's database.
+        workspace: Workspace with the lake and pgbench's logs.
         run: `run_id`, `server`, `seconds`, `clients`, `workers` and `interruptions` of the result.
         checks: The reconciliation.
-        steps_s: How long each step took.
+        steps_s: Duration of each step.
     """
     lake = Lake(workspace.events)
     commits = lake.commits()
@@ -57,7 +57,7 @@ def summarise(
         rates_per_s={
             "transactions": _rate(changed),
             "processed": _rate(processed),
-            # Commits come seconds apart; only a much longer silence is an interruption.
+            # Commits are seconds apart; only a much longer gap is an interruption.
             "lake": len(in_lake) / (measure.active_s(both, pause_s=60.0) or math.inf),
         },
         latencies=(

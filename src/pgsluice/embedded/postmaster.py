@@ -1,4 +1,4 @@
-"""Is the server alive; starting and stopping its process."""
+"""The server process: liveness, start and stop."""
 
 from __future__ import annotations
 
@@ -21,26 +21,23 @@ StopMode = Literal["fast", "immediate"]
 _SIGNALS: dict[StopMode, signal.Signals] = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 _EXEC_DEADLINE_S = 1.0
-_VOID_PID_FILE_AGE_S = 10.0  # between making the file and writing it lie microseconds
+_VOID_PID_FILE_AGE_S = 10.0  # a server writes the file microseconds after creating it
 
-# "$@" in the background of a shell that ends: the server is no child of ours, so nobody must wait
-# for it and it leaves no zombie in a long-lived caller. Arguments pass through untouched, unlike
-# pg_ctl's -o.
+# "$@" in the background of a shell that exits: the server is not our child, so it needs no wait and
+# leaves no zombie in a long-lived caller. Unlike with pg_ctl's -o, arguments need no quoting.
 _LAUNCH = '"$@" </dev/null >&2 & echo $!'
 
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """What `postmaster.pid` says; the process need not live.
+    """The contents of `postmaster.pid`; the process may be gone.
 
-    Attributes:
-        pid: The server's first process.
-        started_epoch_s: When it was started, seconds since 1970: tells two servers of one number
-            apart.
-        port: Of the socket, and of TCP.
-        socket_folder: Where the Unix socket is, or None before it is made.
-        address: What it listens on, or None: Unix socket only.
-        status: `starting`, `ready`, `standby`, `stopping`, or empty before the first of them.
+    pid: Process id of the postmaster.
+    started_epoch_s: Start time, seconds since 1970; distinguishes servers with the same process id.
+    port: Port of the socket and of TCP.
+    socket_folder: Folder of the Unix socket; None before the socket exists.
+    address: Listen address; None: Unix socket only.
+    status: `starting`, `ready`, `standby`, `stopping`, or empty before the first.
     """
 
     pid: int
@@ -52,15 +49,15 @@ class Postmaster:
 
     @property
     def ready(self) -> bool:
-        """Whether it takes connections."""
+        """True if it accepts connections."""
         return self.status in ("ready", "standby")
 
 
 def read(data: Path) -> Postmaster | None:
-    """Read `postmaster.pid`; None when there is none, or it is still being written.
+    """Read `postmaster.pid`; None if it is missing or incomplete.
 
     Raises:
-        OSError: The folder may not be read.
+        OSError: The folder is not readable.
 
     Source: PostgreSQL 18 src/include/utils/pidfile.h, the same since 10.
     """
@@ -84,11 +81,11 @@ def read(data: Path) -> Postmaster | None:
 
 
 def alive(pid: int, data: Path) -> bool:
-    """Say whether a process lives and is the server of this data folder.
+    """True if a process is alive and is the server of this data folder.
 
-    A number alone proves nothing: after a reboot, or in a new container, it may be anybody's. The
-    command line tells, and every user may read it; `/proc/<pid>/cwd` may not be read even by root
-    in a container.
+    The process id is not enough: after a reboot, or in a new container, another process may have it. The
+    command line identifies the server and is readable by every user; `/proc/<pid>/cwd` may not be
+    readable even by root in a container.
     """
     if sys.platform == "linux":
         arguments = _linux_command_line(pid)
@@ -102,13 +99,13 @@ def alive(pid: int, data: Path) -> bool:
     named = _data_argument(arguments)
     if named.startswith("/"):
         return os.path.realpath(named) == str(data)
-    # Started by other means, with PGDATA or a relative path. Better to take a stranger's server for
-    # ours than to start a second one on the same data.
+    # Started by other means, with PGDATA or a relative path. Mistaking another server for ours is safer
+    # than starting a second one on the same data.
     return Path(os.fsdecode(arguments[0])).name in ("postgres", "postmaster")
 
 
 def _linux_command_line(pid: int) -> list[bytes]:
-    """Read a living process's arguments; of none, of a zombie and of the kernel's own, empty ones."""
+    """Return a process's arguments; empty for a dead process, a zombie or a kernel thread."""
     text = b""
 
     def decided() -> bool:
@@ -116,7 +113,7 @@ def _linux_command_line(pid: int) -> list[bytes]:
         folder = Path(f"/proc/{pid}")
         try:
             text = (folder / "cmdline").read_bytes()
-            # Empty for an instant in the middle of exec, too. Then the process has memory.
+            # Also empty for a moment during exec, when the process has memory.
             return bool(text) or b"VmSize:" not in (folder / "status").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             text = b""
@@ -136,15 +133,15 @@ def _data_argument(arguments: Sequence[bytes]) -> str:
 
 
 def running(data: Path) -> Postmaster | None:
-    """Give the server of a data folder if its process lives, ready or not."""
+    """Return the server of a data folder if its process is alive, ready or not."""
     found = read(data)
     return found if found is not None and alive(found.pid, data) else None
 
 
 def discard_void_pid_file(data: Path) -> None:
-    """Remove an empty `postmaster.pid`, as a power cut leaves it; servers refuse to start on it.
+    """Remove an empty `postmaster.pid`, left by a power failure; servers refuse to start with it.
 
-    Only an old one: a server started by other means may have made it this moment.
+    Only an old one, as a server started by other means may have just created it.
     """
     path = data / "postmaster.pid"
     with contextlib.suppress(FileNotFoundError):
@@ -156,20 +153,20 @@ def discard_void_pid_file(data: Path) -> None:
 def launch(
     bin_dir: Path, data: Path, arguments: Sequence[str], *, account: Account, log: int
 ) -> int:
-    """Start the server process and return its number, without waiting for anything.
+    """Start the server process and return its process id without waiting.
 
     Args:
         bin_dir: PostgreSQL's programs.
-        data: An initialised data folder without a living server.
-        arguments: For `postgres`, after `-D`.
-        account: Who runs it.
-        log: A descriptor that receives its output.
+        data: An initialised data folder without a running server.
+        arguments: Arguments of `postgres` after `-D`.
+        account: User that runs the server.
+        log: Descriptor for its output.
     """
     stale = read(data)
-    # The server refuses when the number in a left-over postmaster.pid is any living process of its
-    # user's, except when it is its own grandparent's. The caller knows that it is no server: say so
-    # in this way. Removing the file instead would also remove the check for orphaned backends,
-    # which rests on the shared memory named there.
+    # The server refuses to start if a stale postmaster.pid names a living process of its user, unless it
+    # is its grandparent's. The caller has checked that it is no server, so it is passed as grandparent.
+    # Removing the file would also skip the check for orphaned backends, which needs the shared memory
+    # id in it.
     environ = {"PG_GRANDPARENT_PID": str(stale.pid)} if stale else {}
     answer = subprocess.run(
         ["/bin/sh", "-c", _LAUNCH, "sh", str(bin_dir / "postgres"), "-D", str(data), *arguments],
@@ -183,7 +180,7 @@ def launch(
 
 
 def end(pid: int, mode: StopMode) -> None:
-    """Ask a server to stop; `immediate` leaves recovery to the next start.
+    """Send a server its stop signal; after `immediate` the next start runs recovery.
 
     Raises:
         EmbeddedServerError: The server belongs to another user.

@@ -1,6 +1,6 @@
-"""Tables of the lake, Delta's and Iceberg's: written file by file and committed once, without Spark or any jar.
+"""Lake tables in Delta and Iceberg format: idempotent commits of Parquet files, without Spark or jars.
 
-`table` says what a table is to those who write; `delta` and `iceberg` are its two formats. `jobs` compacts, vacuums and
-shows tables. `pgsluice.spark` writes to them with `lake_sink`, reads them with `lake_reading` and merges rows with
-`upsert`. Nothing is imported here, so that each module can say what is missing.
+`table` defines the interface for writers; `delta` and `iceberg` implement it. `jobs` compacts, vacuums and shows
+tables. `pgsluice.spark` writes with `lake_sink`, reads with `lake_reading` and merges rows with `upsert`. This package
+imports none of its modules, so that each module reports the package it lacks.
 """

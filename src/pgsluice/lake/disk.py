@@ -1,4 +1,4 @@
-"""Force to disk what must outlive a power failure: Spark forgets a micro-batch once we say that it is there."""
+"""Fsync files and folders. Spark never replays a micro-batch after its commit, so it must survive a power failure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """Force a folder's list of names to disk."""
+    """Fsync the entries of a folder."""
     _sync(folder)
 
 
 def sync_file(path: Path) -> None:
-    """Force a file to disk; nothing where it has gone meanwhile."""
+    """Fsync a file; do nothing if it no longer exists."""
     try:
         _sync(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What compaction, vacuum and a look at a table of the lake return."""
+"""Results of lake table maintenance jobs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ TARGET_MB_DEFAULT = 256
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What a compaction did.
+    """Result of a compaction.
 
     Attributes:
-        files_removed: Small files that are no part of the table any more; `vacuum` removes them from the disk.
-        files_added: The larger ones that hold their rows.
-        version: The table's version, or snapshot, afterwards.
+        files_removed: Number of small files removed from the table; `vacuum` removes them from disk.
+        files_added: Number of larger files that replace them.
+        version: Table version, or snapshot id, afterwards.
     """
 
     files_removed: int
@@ -26,11 +26,11 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Vacuum:
-    """What a vacuum removed, or would remove.
+    """Files that a vacuum removed, or would remove.
 
     Attributes:
-        files: Relative to the table's folder, by name.
-        size_bytes: Their size.
+        files: Paths relative to the folder of the table, sorted.
+        size_bytes: Total size.
     """
 
     files: Sequence[str]
@@ -39,12 +39,12 @@ class Vacuum:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit of a table.
+    """Commit of a table.
 
     Attributes:
-        version: Its number; Iceberg's snapshot id.
-        committed_at: By the clock of the machine that committed.
-        operation: As the format names it: `WRITE`, `OPTIMIZE`, `append`, `overwrite`.
+        version: Table version, or Iceberg's snapshot id.
+        committed_at: Commit time by the writer's clock.
+        operation: Operation name of the format: `WRITE`, `OPTIMIZE`, `append`, `overwrite`.
     """
 
     version: int
@@ -54,16 +54,16 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as its newest commit has it.
+    """Newest version of a table.
 
     Attributes:
         format: `delta` or `iceberg`.
-        version: Its number; Iceberg's snapshot id, 0 when there is none yet.
-        rows, files, size_bytes: What belongs to it; what waits for `vacuum` does not.
-        small_files: Files below a quarter of compaction's default target.
-        partition_by: Its partition columns.
+        version: Table version, or Iceberg's snapshot id; 0 without a snapshot.
+        rows, files, size_bytes: Totals of the newest version, without files that `vacuum` will remove.
+        small_files: Number of files smaller than a quarter of the default compaction target.
+        partition_by: Partition columns.
         columns: `name type`, in order.
-        history: The last commits, newest first.
+        history: Recent commits, newest first.
     """
 
     format: str

@@ -1,7 +1,7 @@
-"""Delta's statistics of one file: readers skip files by them.
+"""Delta's file statistics, used by readers for data skipping.
 
-Each column that may have a range gets one. Where a file has none for a column and one for others, the reader of
-deltalake that gives pyarrow's datasets takes it for an empty range, and filters on the column find nothing.
+Every column whose type supports a range gets one. If only some columns of a file have a range, deltalake's pyarrow
+dataset treats the others as empty, and filters on them match nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# As Spark's own writer cuts them.
+# Truncated as Spark's writer does.
 _TEXT_CHARACTERS = 32
 _LAST_CHARACTER = "\U0010ffff"
-# More digits do not fit the double that readers of JSON make of a number.
+# JSON readers parse numbers as doubles, which are exact up to 15 digits.
 _EXACT_DIGITS = 15
 
 
 class Stats:
-    """Counts rows and nulls, and finds lowest and highest values.
+    """Row count, null counts, minima and maxima of one file.
 
     Args:
-        schema: The file's.
+        schema: Schema of the file.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -37,7 +37,7 @@ class Stats:
         self._unbounded: set[str] = set()
 
     def add(self, table: pa.Table) -> None:
-        """Count these rows too."""
+        """Add rows to the statistics."""
         self.row_count += table.num_rows
         for name in self._counted:
             self._null_count[name] += table.column(name).null_count
@@ -52,7 +52,7 @@ class Stats:
                 self._unbounded.add(name)  # JSON has no infinity, and readers disagree about NaN
 
     def to_json(self) -> str:
-        """What Delta's log holds of the file."""
+        """Return the statistics as the Delta log stores them."""
         bounded = [name for name in self._min if name not in self._unbounded]
         return json.dumps(
             {

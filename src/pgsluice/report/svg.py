@@ -1,4 +1,4 @@
-"""Plots as SVG text, in one style."""
+"""Plots as SVG text in the style of the reports."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ STYLE = {
 
 
 class Plot:
-    """A plot that is being drawn.
+    """Plot to draw on.
 
     Attributes:
-        axes: Of matplotlib.
-        svg: Its text, once the block of `plot` has ended.
+        axes: Axes of matplotlib.
+        svg: SVG text, set at the end of the `plot` block.
     """
 
     def __init__(self, axes: Any) -> None:
@@ -47,10 +47,10 @@ class Plot:
 
 @contextmanager
 def plot(width: float, height: float) -> Iterator[Plot]:
-    """Draw one plot; its size in inches says how large its words are beside it."""
-    import matplotlib as mpl  # an extra; and slow to import
+    """Draw one plot; its size in inches determines the relative font size."""
+    import matplotlib as mpl  # an extra, and slow to import
 
-    mpl.use("svg")  # no window, and no toolkit that may be broken
+    mpl.use("svg")  # needs no display and no GUI toolkit
     from matplotlib import pyplot as plt
 
     with plt.rc_context(STYLE):
@@ -64,17 +64,17 @@ def plot(width: float, height: float) -> Iterator[Plot]:
             )
         finally:
             plt.close(figure)
-    # Without the XML prologue, which does not belong inside HTML.
+    # Without the XML prologue, which is invalid inside HTML.
     drawn.svg = text.getvalue()[text.getvalue().index("<svg") :]
 
 
 def legend_above(axes: Any) -> None:
-    """The names of the lines, over the plot and not in it."""
+    """Place the legend above the plot."""
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words with three figures at most: `850 µs`, `3.2 ms`, `1.45 s`; a dash for NaN."""
+    """Format seconds with up to three significant digits: `850 µs`, `3.2 ms`, `1.45 s`; a dash for NaN."""
     if math.isnan(seconds):
         return "-"
     if seconds >= 1000:

@@ -1,4 +1,4 @@
-"""Objects of others in our schemas, which an installation must not run with its rights."""
+"""Foreign objects in our schemas, which an installation must not run with its rights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgsluice.schema.texts import fetch, read, signatures
 
 
 def foreign_objects(connection: psycopg.Connection[Any]) -> list[tuple[str, str, str, bool]]:
-    """Return what is in our schemas and not of this release: what, why, the way out, whether `install` refuses it."""
+    """Return the objects in our schemas that are not of this release: object, problem, way out, True if refused."""
     installed = installed_versions(connection)
     if not installed:
         return []
@@ -21,7 +21,7 @@ def foreign_objects(connection: psycopg.Connection[Any]) -> list[tuple[str, str,
 
 
 def refuse_foreign(connection: psycopg.Connection[Any]) -> None:
-    """Raise if others could run code with the installer's rights."""
+    """Raise if another role could run code with the installer's rights."""
     refused = [
         f"{what} {why}, who could run code with the installer's rights through it; {way_out}"
         for what, why, way_out, is_refused in foreign_objects(connection)

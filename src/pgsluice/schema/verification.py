@@ -1,4 +1,4 @@
-"""Compare what is installed with this release."""
+"""Compare the installed schemas with this release."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pgsluice.schema.texts import Migration, fetch, pinned, read, run, translate
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an installation or upgrade would do.
+    """The effect of an installation or upgrade.
 
     Attributes:
-        migrations: Those that would run, in order.
-        changes: Lines that the catalog would lose (`-`) or gain (`+`) besides, sorted by object.
+        migrations: Pending migrations, in order.
+        changes: Other lines that the catalog would lose (`-`) or gain (`+`), sorted by object.
     """
 
     migrations: tuple[Migration, ...]
@@ -31,15 +31,15 @@ class Plan:
 
     @property
     def breaking(self) -> tuple[Migration, ...]:
-        """The migrations after which clients of the release before no longer run."""
+        """The migrations that break clients of the previous release."""
         return tuple(m for m in self.migrations if m.breaking)
 
 
 def plan(connection: psycopg.Connection[Any]) -> Plan:
-    """Say what `install` would change, by doing it and rolling it back.
+    """Return what `install` would change, by installing and rolling back.
 
     Args:
-        connection: As for `install`. Takes the same locks for as long as it runs.
+        connection: As for `install`. Takes the same locks until it returns.
     """
     before = installed_versions(connection)
     with translated(), connection.transaction(force_rollback=True), pinned(connection):
@@ -61,18 +61,17 @@ def plan(connection: psycopg.Connection[Any]) -> Plan:
 
 
 def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """Compare what is installed with this release.
+    """Compare the installed schemas with this release.
 
     Returns:
-        One line per difference, from the database's side: `+` what it lacks, `-` what it has besides or otherwise.
-        Empty when it is as this release would install it. Tables of users' queues and logs are not compared. Functions
-        of others in our schemas, queue tables of others and rights to create in our schemas come first, each with
-        its way out, and then queues and logs with missing tables; where `install` would refuse a function or a table,
-        they are all there is.
+        One line per difference, from the database's side: `+` what it lacks, `-` what differs or exceeds the release.
+        Empty if there is no difference. Tables of users' queues and logs are not compared. Foreign functions in our
+        schemas, foreign queue tables and rights to create in our schemas come first, each with its way out, then queues
+        and logs with missing tables. If `install` would refuse a function or a table, no other lines follow.
 
     Raises:
-        NotInstalledError: There is nothing to verify.
-        SchemaError: An applied migration is not the one this release knows.
+        NotInstalledError: pgsluice is not installed.
+        SchemaError: An applied migration differs from that of this release.
     """
     if not installed_versions(connection):
         raise NotInstalledError(
@@ -83,7 +82,7 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     foreign = tuple(f"-{what} {why}; {way_out}" for what, why, way_out, _ in found)
     foreign += tuple(f"-{problem}" for problem in problems(connection))
     if any(is_refused for *_, is_refused in found):
-        # The plan installs, and that is refused beside code of others.
+        # The plan installs, which is refused while foreign code is in the schemas.
         return foreign
     difference = plan(connection)
     missing = (f"+ migration {migration.version}" for migration in difference.migrations)
@@ -91,10 +90,10 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 
 
 def problems(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """List queues and logs that cannot work: missing tables and sequences, and names that no queue can have.
+    """List queues and logs that cannot work: missing tables or sequences, and invalid names.
 
     Returns:
-        One line each, with the name, the problem and the way out. Empty when the schemas are not installed.
+        One line each, with the name, the problem and the way out. Empty if the schemas are not installed.
     """
     if not any(version.startswith("pgq/") for version in installed_versions(connection)):
         return ()
@@ -104,9 +103,9 @@ def problems(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 
 
 def fingerprint(connection: psycopg.Connection[Any]) -> list[str]:
-    """Describe the catalog of our schemas, one object a line, sorted.
+    """Return a description of our schemas' catalog, one object per line, sorted.
 
-    Owners, grants, definitions and comments are in it; object ids, times and users' queues and logs are not. Two
+    It contains owners, grants, definitions and comments, but no object ids, times, users' queues or logs. Two
     databases with equal fingerprints behave alike.
     """
     with translated(), pinned(connection):

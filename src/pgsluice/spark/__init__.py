@@ -1,5 +1,5 @@
-"""The formats of Spark: `pgsluice`, `pgsluice-delta` and `pgsluice-iceberg`; they need `pip install 'pgsluice[spark]'`.
+"""Spark data sources `pgsluice`, `pgsluice-delta` and `pgsluice-iceberg`; require `pip install 'pgsluice[spark]'`.
 
-`session` finds Java and starts Spark; `source`, `stream`, `batch` and `sink` are the format `pgsluice`. Most users
-start with `pgsluice.pipelines`. Nothing is imported here, so that this package can say what is missing.
+`session` finds Java and starts Spark; `source`, `stream`, `batch` and `sink` implement the format `pgsluice`. Most
+users start with `pgsluice.pipelines`. This package imports none of its modules, so that it can report missing packages.
 """

@@ -1,9 +1,9 @@
-"""Rows of PostgreSQL as Arrow record batches, with exactly the schema that was asked for.
+"""Read rows of PostgreSQL as Arrow record batches with exactly the requested schema.
 
-Three ways to read, the fastest first; they give the same rows and types:
-    adbc    Arrow all the way: about 1.5 times as fast as Spark's JDBC source (`bench/README.md`).
-    copy    CSV by COPY, which Arrow parses, where ADBC is not installed.
-    rows    Rows of psycopg through a cursor, where something between does not let COPY pass.
+Three readers return the same rows and types, fastest first:
+    adbc    Arrow from binary COPY; about 1.5 times as fast as Spark's JDBC source (`bench/README.md`).
+    copy    CSV from COPY, parsed by Arrow, if ADBC is not installed.
+    rows    psycopg's rows from a server-side cursor, for proxies that do not support COPY.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _PAUSE_MAX_S = 5.0
 
 @dataclass(frozen=True)
 class QueryPartition(InputPartition):  # type: ignore[misc]
-    """One query, for one task of Spark.
+    """Query of one Spark task.
 
     Attributes:
         query: A select statement.
-        prepare: Statements before it, the first of which begins a transaction; empty for none.
+        prepare: Statements to run first; the first one begins a transaction. May be empty.
     """
 
     query: str
@@ -47,14 +47,13 @@ class QueryPartition(InputPartition):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How to read.
+    """Reader settings.
 
     Attributes:
-        reader: `auto`, which is the first that this process and the server can do, or one of the three.
-        retries: How often to ask again when the connection is lost before the first row. With the
-            defaults that lasts about 20 s, as a restart of the server may.
-        retry_interval_s: The pause before the first of them; each is twice as long as the one before, up
-            to 5 s.
+        reader: One of the three readers, or `auto` for the fastest that this process and the server support.
+        retries: Maximum retries after the connection is lost before the first row. The defaults retry for about 20 s,
+            which covers a server restart.
+        retry_interval_s: First back-off in seconds; doubles with each retry, up to 5 s.
     """
 
     reader: str = "auto"
@@ -66,7 +65,7 @@ class Reading:
         """Read the options `reader`, `connect.retries` and `connect.retryIntervalMs`.
 
         Raises:
-            ConfigurationError: One of them cannot be used.
+            ConfigurationError: An option is invalid.
         """
         reader = options.get("reader") or "auto"
         if reader != "auto" and reader not in _READERS:
@@ -89,21 +88,21 @@ def read_batches(
     prepare: Sequence[str] = (),
     reading: Reading | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Run one query and give its rows as record batches.
+    """Run one query and yield its rows as record batches.
 
-    A connection that is lost before the first row is made again, as `reading` says: nothing of the result
-    was handed on yet. Later that cannot be hidden: Spark runs the task again, where it may.
+    A connection lost before the first row is retried with the back-off of `reading`. After the first row the task
+    fails, and Spark may retry it.
 
     Args:
-        access: How to reach the database.
+        access: Address of the database.
         query: One select statement.
-        schema: The schema of every batch given: columns are taken by name and cast.
-        prepare: Statements to run before, the first of which begins a transaction.
-        reading: The defaults of `Reading` when None.
+        schema: Schema of the batches; columns are selected by name and cast.
+        prepare: Statements to run first; the first one begins a transaction.
+        reading: Reader settings; None for the defaults.
 
     Raises:
-        ConnectionFailedError: The server cannot be reached, or went away.
-        ServerError: Any other error of the server. Neither carries the DSN, not even as a cause.
+        ConnectionFailedError: The server is unreachable, or the connection was lost.
+        ServerError: Any other server error. Errors and their causes do not contain the DSN.
         SluiceError: A column is missing or cannot be cast.
     """
     reading = reading or Reading()

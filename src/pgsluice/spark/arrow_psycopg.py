@@ -1,4 +1,4 @@
-"""Rows through psycopg, for where ADBC is not: by COPY as CSV, or through a cursor."""
+"""Read rows through psycopg if ADBC is unavailable: as CSV by COPY, or with a server-side cursor."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pgsluice.errors import UnsupportedReaderError, translate
 from pgsluice.spark.access import Access, driver_connection, scrub
 from pgsluice.spark.schemas import conform
 
-# As much as ADBC hands over at a time.
+# ADBC's batch size.
 _BATCH_BYTES = 1 << 20
-# A cursor's: few enough for rows of megabytes, enough that asking for them does not count.
+# Cursor fetch size: small enough for rows of megabytes, large enough to amortise the round trip.
 _BATCH_ROWS = 1000
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
-# As ADBC has them; every other type comes as text.
+# ADBC's types; all other types are read as text.
 _TYPES = {
     psycopg.adapters.types[name].oid: kind
     for name, kind in {
@@ -39,7 +39,7 @@ _TYPES = {
 
 
 def read_by_copy(access: Access, query: str, prepare: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Run one query as COPY and give its rows; arguments and errors as `arrow_adbc.read`."""
+    """Run one query as COPY and yield its rows; arguments and errors as for `arrow_adbc.read`."""
     with _reading(access, prepare) as database:
         schema, _ = _described(database, query)
         convert = pyarrow.csv.ConvertOptions(
@@ -62,7 +62,7 @@ def read_by_copy(access: Access, query: str, prepare: Sequence[str]) -> Iterator
 
 
 def read_rows(access: Access, query: str, prepare: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Run one query through a cursor and give its rows; arguments and errors as `arrow_adbc.read`."""
+    """Run one query with a server-side cursor and yield its rows; arguments and errors as for `arrow_adbc.read`."""
     with _reading(access, prepare) as database:
         schema, oids = _described(database, query)
         with database.cursor("pgsluice") as cursor:
@@ -82,7 +82,7 @@ def read_rows(access: Access, query: str, prepare: Sequence[str]) -> Iterator[pa
 
 @contextmanager
 def _reading(access: Access, prepare: Sequence[str]) -> Iterator[psycopg.Connection[Any]]:
-    """A connection inside a transaction that reads; what it raises does not carry the DSN."""
+    """Connect and begin a read-only transaction; errors do not contain the DSN."""
     with driver_connection(access, autocommit=True, client_encoding="UTF8") as database:
         try:
             for statement in (
@@ -100,7 +100,7 @@ def _reading(access: Access, prepare: Sequence[str]) -> Iterator[psycopg.Connect
 
 
 def _described(database: psycopg.Connection[Any], query: str) -> tuple[pa.Schema, list[int]]:
-    """The columns that a query will give: in Arrow, and their types in PostgreSQL."""
+    """Return the result columns of a query as an Arrow schema and as PostgreSQL type oids."""
     encoding = database.info.encoding
     prepared = database.pgconn.prepare(b"", query.encode(encoding))
     if prepared.status == ExecStatus.COMMAND_OK:
@@ -114,12 +114,12 @@ def _described(database: psycopg.Connection[Any], query: str) -> tuple[pa.Schema
 
 
 def _as_sent(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """The types in which columns come: times as text, so that what is no time in Arrow is told by its column."""
+    """Return the types to parse: timestamps as text, so that the later cast names the column of an invalid value."""
     return {field.name: pa.string() if field.type == _TIMESTAMP else field.type for field in schema}
 
 
 def _gathered(copy: psycopg.Copy) -> Iterator[bytes]:
-    """The rows of a COPY in pieces of about a mebibyte: the server sends a row at a time, so none is cut."""
+    """Group the rows of a COPY into chunks of about 1 MiB; the server sends whole rows, so chunks split none."""
     rows: list[bytes] = []
     size = 0
     for row in copy:

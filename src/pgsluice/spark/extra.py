@@ -1,4 +1,4 @@
-"""The packages of the extra `spark`."""
+"""Packages of the extra `spark`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _NEEDED = ("pyspark", "pyarrow", "adbc_driver_postgresql", "deltalake")
 
 
 def require_extra() -> None:
-    """Raise MissingExtraError when a package of the extra `spark` is not installed."""
+    """Raise MissingExtraError if a package of the extra `spark` is not installed."""
     require_packages("pipelines need", _NEEDED, "spark")

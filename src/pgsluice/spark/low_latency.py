@@ -1,8 +1,8 @@
-"""An event log read on the driver: no task is planned and no executor asked, which halves a small micro-batch's delay.
+"""Stream an event log with low latency: read on the driver, without tasks, which halves a small micro-batch's delay.
 
-Spark holds the rows of a micro-batch in the driver's process until the next one is planned, hence the smaller limit
-(10000 events), and nothing is read in parallel. After a crash an executor reads a planned micro-batch again: same
-offsets, same rows. Offsets are snapshots unless `offsets` says otherwise: a tick would have to be waited for.
+The driver keeps the rows of a micro-batch in memory until the next one is planned, hence the smaller limit (10000
+events), and reads are not parallel. After a crash an executor replays a planned micro-batch with the same offsets and
+rows. Offsets are snapshots by default, as ticks add latency.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pgsluice.spark.stream import LogStreamReader
 
 
 class LowLatencyReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Read an event log on the driver; what a `LogStreamReader` would read."""
+    """Read an event log on the driver; same offsets and rows as `LogStreamReader`."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.reader = LogStreamReader(options, schema)
@@ -36,7 +36,7 @@ class LowLatencyReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[pa.RecordBatch], dict[str, Any]]:
         end = self.reader.latestOffset(start, self.reader.getDefaultReadLimit())
-        # A list: Spark copies the iterator, which a generator does not allow.
+        # Spark copies the iterator, and generators cannot be copied.
         return iter(list(self.readBetweenOffsets(start, end))), end
 
     def readBetweenOffsets(

@@ -1,4 +1,4 @@
-"""Schemas of Spark and of Arrow, and batches that match them to the last detail."""
+"""Spark and Arrow schemas, and casts of record batches to exactly these schemas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgsluice.lake import columns
 
 
 def struct(**columns: str) -> StructType:
-    """A schema of Spark's, column by column; unlike Spark's own text form it needs no session."""
+    """Build a Spark schema from column names and types; unlike a DDL string it needs no session."""
     schema = StructType()
     for name, kind in columns.items():
         schema = schema.add(name, kind)
@@ -19,19 +19,19 @@ def struct(**columns: str) -> StructType:
 
 
 def nullable(schema: StructType) -> StructType:
-    """The schema with columns that may all be null."""
+    """Return the schema with all columns nullable."""
     return StructType.fromJson(
         {**schema.jsonValue(), "fields": [{**f.jsonValue(), "nullable": True} for f in schema]}
     )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects for its own schema, to the last detail."""
+    """Return the Arrow schema that Spark requires for a Spark schema."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Conform a batch to a schema, as `columns.conform` does, and parse JSON where the schema has a variant."""
+    """Cast a batch to a schema as `columns.conform` does, and parse JSON for variant columns."""
     return columns.conform(batch, schema, cast=_cast)
 
 

@@ -1,4 +1,4 @@
-"""Several tables of Spark as one moment has them.
+"""Consistent reads of several tables with Spark in one exported snapshot.
 
 with shared_snapshot() as snapshot:
     options = {**snapshot.options, "queue": "orders"}
@@ -22,11 +22,11 @@ from pgsluice.spark.access import Access, access_for, driver_connection, prepare
 
 @dataclass(frozen=True, slots=True)
 class SharedSnapshot:
-    """What the database looks like at one moment.
+    """Exported snapshot of the database.
 
     Attributes:
-        id: Its name, for `set transaction snapshot`.
-        access: How to reach the database; it holds no password.
+        id: Snapshot id for `set transaction snapshot`.
+        access: Address of the database, without password.
     """
 
     id: str
@@ -34,24 +34,24 @@ class SharedSnapshot:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options with which the format `pgsluice` reads what it sees."""
+        """Options of the format `pgsluice` for reading in this snapshot."""
         return {**self.access.options(), "snapshot": self.id}
 
 
 @contextmanager
 def shared_snapshot(dsn: str | None = None) -> Iterator[SharedSnapshot]:
-    """Hold a snapshot of the database for all tasks of Spark, on every machine, until the block ends.
+    """Export a snapshot for all Spark tasks, on every machine, and hold it open for the duration of the block.
 
-    Spark reads when it is asked for a result: ask inside the block. An open snapshot keeps vacuum from removing what
-    it sees, so keep the block short.
+    Spark is lazy: collect results inside the block. An open snapshot holds back the xmin horizon, so vacuum cannot
+    remove dead rows; keep the block short.
 
     Args:
-        dsn: Where to connect; `pgsluice.connection` decides when it is None. A password in it is handed to Spark's
-            workers through a file that only this user can read: on other machines use the option `dsnFile` or
-            `dsnEnv` instead of these options' own.
+        dsn: Connection string; None to resolve it as `pgsluice.connection` does. A password is passed to Spark's
+            workers in a file that only this user can read; on other machines, replace it with the option `dsnFile` or
+            `dsnEnv`.
 
     Raises:
-        ConnectionFailedError: The server cannot be reached.
+        ConnectionFailedError: The server is unreachable.
     """
     with ExitStack() as cleanup:
         access = access_for(dsn, cleanup)

@@ -1,2 +1,2 @@
--- Before readers.sql: where it begins, '' at the first queue.
+-- Before readers.sql: the name of the queue or log to start at; '' for the first queue.
 select pg_catalog.set_config('sluice.bring_from', %s, true);

@@ -1,4 +1,4 @@
--- What an uninstallation would destroy: one row per queue, log, and the dead letters and dead events if there are any.
+-- Data that an uninstallation would destroy: one row per queue and log, and for dead letters and dead events if any.
 select 'queue', m.queue_name::text from pgmq.meta as m
 union all
 select 'log', q.queue_name from pgq.queue as q

@@ -1,4 +1,4 @@
--- For pg_cron 1.5 or later, in the database where its extension is, as a member of sluice_admin. Each is a transaction of its own.
+-- For pg_cron 1.5 or later, in the database of its extension, as a member of sluice_admin. Each job is its own transaction.
 select cron.schedule('pgsluice tick', '1 second', 'do $tick$ begin perform set_config(''sluice.tick_after'', ''>'', false); loop perform sluice.tick(); commit; exit when current_setting(''sluice.tick_after'') = ''>''; end loop; end $tick$');
 select cron.schedule('pgsluice schedules', '1 second', 'select * from sluice.fire_schedules()');
 select cron.schedule('pgsluice retry', '5 seconds', 'select pgq.maint_retry_events()');

@@ -1,5 +1,5 @@
--- What of others `drop schema … cascade` would take with it: one row per object outside our schemas that depends on one in
--- them, and per object of others in them. Triggers that sluice.capture or a log's user put on a table are among them.
+-- User objects that `drop schema … cascade` would drop: one row per object outside our schemas that depends on one
+-- inside, and per user object inside. Includes triggers that sluice.capture or a user of a log created on a table.
 with
 ours as (
     select n.oid from pg_catalog.pg_namespace as n where n.nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')
@@ -42,8 +42,8 @@ left join pg_catalog.pg_type as y on d.classid = 'pg_catalog.pg_type'::regclass 
 where coalesce(c.relnamespace, f.pronamespace, y.typnamespace) not in (select o.oid from ours as o)
   and coalesce(c.relkind, 'r') <> 't'
   and not coalesce(t.tgisinternal, false)
-  -- The row type of a view goes with the view.
+  -- The row type of a view is dropped with the view.
   and not (y.oid is not null and y.typrelid <> 0)
-  -- The older names are ours, and dropped before.
+  -- The older names are ours, and dropped first.
   and coalesce(f.proname, '') !~ '^pgmq_'
 order by 1, 2;

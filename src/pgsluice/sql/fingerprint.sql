@@ -1,7 +1,7 @@
 -- The catalog of our schemas, and of PGMQ's older names, as sorted lines of text. Tables and functions of users'
--- queues and logs are left out: they are data. So is the ledger's content; that it is complete is checked apart.
+-- queues and logs are left out: they are data. So is the content of the ledger, whose completeness is checked elsewhere.
 --
--- Rights are in a normal form: none written down is what PostgreSQL then assumes, and the order of a dump is another.
+-- Rights are normalised: a null acl stands for PostgreSQL's defaults, and a restored dump may list rights in another order.
 with
 ours as (
     select n.oid, n.nspname, n.nspowner, n.nspacl

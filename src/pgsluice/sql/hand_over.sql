@@ -1,11 +1,13 @@
--- Queues made before their functions ran with the rights of the schemas' owner belong to who created them. They go to that
--- owner, and who had them keeps the rights on their rows. Not where code of a role that is not trusted hangs on them, where
--- row security would then hold for who owned them, or where pg_partman works with that role's rights: verify lists those.
+-- Queues of releases before the functions ran with the rights of the schemas' owner belong to their creators. This
+-- transfers them to that owner; the former owner keeps all rights on the rows. Exceptions, which verify lists: tables
+-- with code of an untrusted role, tables whose row security would then apply to the former owner, and tables that
+-- pg_partman maintains with the rights of that role.
 --
--- Each is locked with its indexes, so one transaction hands over a bounded number of them, in random order: those that cannot be handed
--- over must not keep the others from it. The setting sluice.left_owned then holds whether more may remain; the next transaction continues with them.
+-- Each transfer locks the table and its indexes, so one transaction transfers a bounded number of queues, in random
+-- order, so that failing ones do not block the others. The setting sluice.left_owned then tells if more may remain for
+-- the next transaction.
 --
--- Nothing is called that could leave this role: the list is made first, and then only DDL runs.
+-- Calls nothing that could change the role: the list is computed first, and then only DDL runs.
 do $$
 declare
     v_tables_max constant integer := greatest(sluice._lock_slots() / 4 / 10, 5);
@@ -44,7 +46,7 @@ begin
                     )
               )
             order by random()
-            offset 0 -- before what is slow
+            offset 0 -- filter before the slow conditions
         ) as t
         where pgmq._foreign_code(t.oid::regclass) is null
         limit v_tables_max

@@ -1,8 +1,8 @@
--- One installer at a time in this database, before anything is looked at. The lock belongs to the transaction that does the DDL, so it
--- can neither be left behind nor be released before the DDL is visible.
+-- One installer at a time per database, locked before anything is read. The lock belongs to the transaction that runs
+-- the DDL, so it is never left behind, nor released before the DDL is visible.
 --
--- It is advisory, as there may be no table yet, and any role that can connect may take it by this key. A session whose role could not
--- install holds it for nothing: then the installation goes on without it, and names that session.
+-- It is an advisory lock, because there may be no table yet. Any role that can connect can take it by this key. If the
+-- holder's role could not install, the installation proceeds without the lock and names that session.
 do $$
 declare
     v_path_before constant text := pg_catalog.current_setting('search_path');
@@ -11,7 +11,7 @@ declare
     v_holder record;
     v_looks integer := 0;
 begin
-    -- The statements below are parsed when they are reached, with this path.
+    -- The statements below are parsed when they run, with this search path.
     perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     while not pg_try_advisory_xact_lock(v_key) loop
         v_looks := v_looks + 1;
@@ -32,7 +32,7 @@ begin
             raise warning 'installation goes on without its lock, which is held by pid %, role %, application %',
                 v_holder.pid, v_holder.usename, quote_literal(v_holder.application_name)
                 using hint = 'its role may not install; end the session with pg_terminate_backend';
-            -- What is left of the lock where something is installed already.
+            -- A remaining safeguard where the schema is already installed.
             if to_regclass('sluice.migration') is not null then
                 lock table sluice.migration in share row exclusive mode;
             end if;
@@ -42,7 +42,7 @@ begin
             raise notice 'waiting for another installation: pid %, role %, application %',
                 v_holder.pid, v_holder.usename, quote_literal(v_holder.application_name);
         end if;
-        -- Look again now and then: another session may hold the lock by then.
+        -- Check periodically: another session may hold the lock by then.
         begin
             perform set_config('lock_timeout', '2s', true);
             perform pg_advisory_xact_lock(v_key);

@@ -1,5 +1,4 @@
--- For `verify`, after an installation that left queues and logs alone: those that it would change. Tables that belong to other
--- roles are listed by foreign.sql.
+-- For `verify`: queues and logs that an upgrade would still change. Tables owned by other roles are listed by foreign.sql.
 select o.name, o.what
 from sluice._outdated(null::text[], null::integer[]) as o
 where o.owner = current_user

@@ -1,5 +1,5 @@
--- Runs first in every command of the installer: notes the caller's search path, and sets one in which other roles cannot create objects.
--- Also turns adoption off unless it is asked for: a setting of the database or of the role must not permit it.
+-- Runs first in every command of the installer: saves the caller's search path, and sets one in which other roles cannot
+-- create objects. Also disables adoption unless the command requests it, whatever the settings of the database and role.
 select
     pg_catalog.current_setting('search_path'),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),

@@ -1,4 +1,4 @@
--- Queues and logs that cannot work as their tables are: the kind, the name, what is wrong and the way out.
+-- Queues and logs whose tables are missing or broken: the kind, the name, the problem and the way out.
 select 'queue', m.queue_name::text, p.problem, p.way_out
 from pgmq.meta as m
 cross join lateral (

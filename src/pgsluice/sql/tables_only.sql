@@ -1,2 +1,2 @@
--- Without functions, the role that creates a queue creates its tables itself. The functions take this right back: begin.sql.
+-- Without functions, the role that creates a queue creates its tables itself. begin.sql revokes this right.
 grant create on schema pgmq to sluice_admin;

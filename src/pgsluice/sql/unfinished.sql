@@ -1,4 +1,4 @@
--- After an installation as a part of the caller's transaction that could not change all queues and logs in it.
+-- After an installation inside the caller's transaction that could not change all queues and logs.
 do $$
 begin
     raise notice using

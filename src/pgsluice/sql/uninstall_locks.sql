@@ -1,5 +1,5 @@
--- How many objects `drop schema` would lock, and of how many queues and logs at a time: 0 where the server's table of locks has room
--- for all of them.
+-- The number of objects that `drop schema` would lock, and the number of queues and logs to drop per transaction: 0 if
+-- the lock table has room for everything.
 select n.locks, case when n.locks > sluice._lock_slots() then greatest(sluice._lock_slots() / 4 / 50, 1) else 0 end
 from (
     select

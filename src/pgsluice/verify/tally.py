@@ -1,8 +1,8 @@
-"""Two sets of rows that need not fit into memory, compared by hashes of their keys and contents.
+"""Compare two sets of rows larger than memory by hashes of their keys and values.
 
-Each row becomes 32 bytes: a hash of its key and one of all of it. By the first byte of the key's hash they are dealt
-into 256 parts, on both sides alike, so that equal keys meet in the same part, and the parts can be compared one by
-one. No side has to be sorted, and no order of text, which every system has its own of, has to be agreed on.
+Each row becomes 32 bytes: a hash of its key and a hash of the whole row. The first byte of the key hash partitions both
+sides into 256 parts, as in a hash join, and the parts are compared one by one. Neither side is sorted, so differing
+collations do not matter.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from pgsluice.verify.report import KINDS, Kind
 HASH_BYTES = 16
 _RECORD_BYTES = 2 * HASH_BYTES
 _PARTS = 256
-# Of each side; what is beyond goes to files.
+# Per side; more spills to files.
 _HELD_BYTES_MAX = 32 << 20
-# Of each kind. The first rows are shown by their keys, which are known when the rows are read again.
+# Keys per kind of difference. A second read of the rows finds the values of the lowest keys for the report.
 _REMEMBERED_MAX = 50_000
 
-# A row's key, all of it, and whether the other side may lack it. The key's text is the beginning of the row's.
+# Key, whole row, and whether the other side may lack the row. The key is a prefix of the row.
 Line = tuple[bytes, bytes, bool]
 
 
 def key_hash(key: bytes) -> bytes:
-    """What a key is known by."""
+    """Return the hash of a key."""
     return blake2b(key, digest_size=HASH_BYTES).digest()
 
 
 @dataclass(slots=True)
 class Findings:
-    """What differs between two tallies.
+    """Differences between two tallies.
 
     Attributes:
-        counts: How many rows of each kind.
-        remembered: The hashes of their keys; of many rows not all of them.
-        only_first: Rows of the first that the second need not have and has not.
-        only_second: The other way round.
-        digests: Of the first and the second a hash of all rows, whatever their order.
+        counts: Number of rows per kind of difference.
+        remembered: Hashes of their keys, up to a limit per kind.
+        only_first: Number of rows only in the first tally, as permitted.
+        only_second: Number of rows only in the second tally, as permitted.
+        digests: Order-independent hashes of all rows, one per tally.
     """
 
     counts: Counter[Kind] = field(default_factory=Counter)
@@ -53,22 +53,22 @@ class Findings:
     digests: tuple[str, str] = ("", "")
 
     def add(self, kind: Kind, key: bytes, count: int = 1) -> None:
-        """Note rows of one key."""
+        """Record differing rows of one key."""
         self.counts[kind] += count
         if len(self.remembered[kind]) < _REMEMBERED_MAX:
             self.remembered[kind].add(key)
 
 
 class Tally:
-    """The rows of one side.
+    """Hashes of the rows of one side.
 
     Args:
-        folder: Where to put what memory does not hold; empty, and removed by the caller.
+        folder: Empty folder to spill to; the caller removes it.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # Those that the other side must have, then those that it may lack.
+        # First the rows that the other side must have, then those that it may lack.
         self._parts = [bytearray() for _ in range(2 * _PARTS)]
         self._held_bytes = 0
         self.rows = 0
@@ -90,7 +90,7 @@ class Tally:
         self.rows += count
 
     def part(self, number: int) -> tuple[list[bytes], list[bytes]]:
-        """The records of one part: those that the other side must have, and those that it may lack."""
+        """Return the records of one part: those that the other side must have, and those that it may lack."""
         return self._records(number), self._records(number + _PARTS)
 
     def _records(self, number: int) -> list[bytes]:
@@ -107,7 +107,7 @@ class Tally:
 
 
 def compare(first: Tally, second: Tally) -> Findings:
-    """Find what differs: the first is PostgreSQL, the second the lake."""
+    """Compare the tallies of PostgreSQL (first) and of the lake (second)."""
     findings = Findings()
     sums = [0, 0]
     for number in range(_PARTS):
@@ -117,7 +117,7 @@ def compare(first: Tally, second: Tally) -> Findings:
                 int.from_bytes(record[HASH_BYTES:], "big") for records in part for record in records
             )
         _compare_part(*parts, findings)
-    # What was added in another order gives the same sum; what is there twice does not cancel itself out.
+    # A sum does not depend on the order, and unlike XOR, duplicates do not cancel out.
     first_sum, second_sum = (f"{total % (1 << 8 * HASH_BYTES):032x}" for total in sums)
     findings.digests = first_sum, second_sum
     return findings
@@ -170,7 +170,7 @@ def _by_key(records: Mapping[bytes, int]) -> dict[bytes, int]:
 def matching(
     lines: Iterable[Line], wanted: Mapping[bytes, Kind]
 ) -> Iterator[tuple[Kind, bytes, Line]]:
-    """The rows whose keys are wanted, with the kind they are wanted for and the hash of the key."""
+    """Yield the rows with the wanted keys, with their kind of difference and key hash."""
     for line in lines:
         known = key_hash(line[0])
         kind = wanted.get(known)

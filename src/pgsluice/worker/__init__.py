@@ -1,4 +1,4 @@
-"""Processes and threads that run your code, the one that ticks, and those that wake and are woken."""
+"""Workers, event consumers, and the background processes: ticker, notifier, maintenance, scheduler, listeners."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Base of all processes of a run: a session to the server that is the current one, and a history."""
+"""Base of all processes of a run: a session to the current server, and a history."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import psycopg
 
 from support.history import Log
 
-# What a client must expect while sessions are cancelled and terminated, servers stopped and locks held. Anything else is
-# written to the history as `unexpected`, and the reconciler reports it.
+# Errors that clients must expect while sessions are cancelled and terminated, servers stopped and
+# locks held. Other errors are recorded as `unexpected`, and the reconciler reports them.
 EXPECTED = {
     "57014",  # cancelled
     "57P01",  # terminated
     "57P02",  # the server crashed
-    "57P03",  # it is starting or stopping
+    "57P03",  # the server is starting or stopping
     "40001",  # an older snapshot than the newest move or claim
     "55P03",  # lock not available
     "SG002",  # the claim was taken over
-    "SG003",  # a crash took the claim back
+    "SG003",  # a crash undid the claim
     "SG005",  # another claim of the group takes long
     "PQ003",  # the batch was taken over
 }
@@ -50,21 +50,21 @@ class Actor:
         self._number = 0
 
     def is_on(self, sign: str) -> bool:
-        """Return True if the run has put up a sign: `stop`, `calm` or `sent`."""
+        """True if the run has created a sign file: `stop`, `calm` or `sent`."""
         return (self.folder / sign).exists()
 
     def wild(self, probability: float) -> bool:
-        """Return True with this probability; never once the run is calm."""
+        """Return True with this probability; False once the run is calm."""
         return self.chance.random() < probability and not self.is_on("calm")
 
     def next_name(self) -> str:
-        """Return a name that this run has not seen."""
+        """Return a name that is unique in this run."""
         self._number += 1
         return f"{self.name}-{self._number}"
 
     @property
     def session(self) -> psycopg.Connection:
-        """The session to the present server; another one is a new generation."""
+        """Return the session to the current server; a new session starts a new generation."""
         while self._session is None or self._session.closed:
             if self.is_on("stop"):
                 raise Stopped
@@ -79,7 +79,7 @@ class Actor:
         return self._session
 
     def run(self, *steps: Callable[[], None], sign: str = "stop") -> None:
-        """Run the steps in turn until the sign."""
+        """Run the steps in turn until a sign exists."""
         try:
             while not self.is_on(sign):
                 for step in steps:
@@ -101,11 +101,11 @@ class Actor:
         return False
 
     def judge(self, error: psycopg.Error) -> None:
-        """Write an error down that no fault of the run explains."""
+        """Report an error unless a fault of the run explains it."""
         is_gone = isinstance(error, psycopg.OperationalError) and (
             error.sqlstate is None or self._session is None or self._session.closed
         )
-        # A prepared transaction is busy until the session that prepared it is gone.
+        # A prepared transaction is busy until the session that prepared it has ended.
         is_busy = error.sqlstate == "55000" and "is busy" in str(error)
         if not is_gone and not is_busy and error.sqlstate not in EXPECTED:
             self.report(error)
@@ -119,7 +119,7 @@ class Actor:
         self.log.write("invoke", "unexpected", {"error": text, "code": code, "at": places})
 
     def roll_back(self) -> None:
-        """Leave a transaction that an error ended."""
+        """Roll back a failed transaction."""
         if self._session is not None and not self._session.closed:
             try:
                 self._session.execute("rollback")
@@ -128,6 +128,6 @@ class Actor:
 
 
 def arguments() -> tuple[object, ...]:
-    """Return folder, name, seed and the rest of the command line, for `main` of a program."""
+    """Return folder, name, seed and further arguments of the command line."""
     folder, name, seed, *rest = sys.argv[1:]
     return Path(folder), name, int(seed), *rest

@@ -4,8 +4,8 @@
     batch LOG CONSUMER      a consumer of tick batches; with a MEMBER after it, a subconsumer
     queue QUEUE             a reader of a work queue
 
-An effect is a row of the table `effect`, written in the transaction that acknowledges. Settlements whose commit was
-answered are in the history; the reconciler looks for their effects.
+An effect is a row of the table `effect`, written in the transaction that acknowledges. The history
+has the settlements whose commit succeeded; the reconciler checks their effects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEAD_MEMBER = "2 seconds"
 
 
 class Body:
-    """The contents of an item; a beat of a schedule has its `ev_id` or slot as its name, a dead event what it was."""
+    """The contents of an item; a scheduled item is named after its `ev_id` or slot."""
 
     def __init__(
         self, text: str | dict, *, ev_id: int | None = None, headers: dict | None = None
@@ -52,7 +52,7 @@ class Consumer(Actor):
     def settle(
         self, consumer: str, settlement: str, bodies: list[Body], *, prepare: bool = False
     ) -> None:
-        """Write effects and commit, or prepare and leave the rest to the upkeep."""
+        """Write effects and commit, or prepare the transaction for the upkeep to end."""
         if bodies:
             columns = [[b.item for b in bodies], [b.key for b in bodies], [b.n for b in bodies]]
             self.session.execute(EFFECT, [consumer, settlement, *columns])
@@ -82,7 +82,7 @@ class Consumer(Actor):
             time.sleep(0.05)
             return
         if self.wild(0.02):
-            return  # forgotten: the lease expires
+            return  # abandon the claim: the lease expires
         claim_id = found[0][0]
         if self.wild(0.02):
             time.sleep(LEASE_S * 0.5)
@@ -102,7 +102,7 @@ class Consumer(Actor):
     def _judge(
         self, events: list[tuple[int, Body]], *, is_keyed: bool
     ) -> list[tuple[str, dict[int, Body]]]:
-        """Return outcomes and their events; of a key that has to wait, the events behind are left out: they go back with it."""
+        """Return outcomes with their events, except those behind a retried event of their key."""
         parts: dict[str, dict[int, Body]] = {"accept": {}, "reject": {}, "release": {}, "retry": {}}
         waiting = set()
         for ev_id, body in events:
@@ -130,7 +130,7 @@ class Consumer(Actor):
             if outcome == "accept":
                 effects += events.values()
         if self.wild(0.05):
-            time.sleep(0.1)  # claims go on behind it
+            time.sleep(0.1)  # claims continue before this commits
         self.settle(f"{log}/{group}", settlement, effects, prepare=self.wild(0.03))
 
     # Tick batches
@@ -147,7 +147,7 @@ class Consumer(Actor):
         except psycopg.errors.Error as error:
             if error.sqlstate != "PQ004" or "is busy" not in str(error):
                 raise
-            batch = None  # the session before has not ended
+            batch = None  # the previous session has not ended
         if batch is None:
             time.sleep(0.05)
             return
@@ -178,7 +178,7 @@ class Consumer(Actor):
     # Work queues
 
     def read(self, queue: str) -> None:
-        """Claim messages, archive those whose claim still counts, and fail the others by their rules."""
+        """Read messages; archive those whose claim is current, and fail others by their rules."""
         found = self.session.execute(
             "select msg_id, read_ct, message, headers from sluice.claim_messages(%s, 2, %s)",
             [queue, self.chance.choice([1, 5, 20])],

@@ -1,8 +1,9 @@
 """Start programs of a run by forking: `python -m chaos.everything.host`.
 
-An interpreter that imports all modules takes most of a second on a busy machine, and a run starts forty. Standard input
-has requests, one JSON array a line, standard output the answers: `["start", MODULE, ARGUMENT…]` answers the process id,
-`["poll", PID]` the exit code (null while it runs, negative for a signal). The end of the input ends all that were started.
+An interpreter that imports all modules starts in most of a second on a busy machine, and a run
+starts forty. Standard input has requests, standard output responses, each a line of JSON:
+`["start", MODULE, ARGUMENT…]` returns the process id, `["poll", PID]` the exit code (null while the
+process runs, negative for a signal). The end of the input kills all programs.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def start(program: str, folder: str, name: str, seed: int, *rest: str) -> int:
 
 
 def serve() -> None:
-    """Answer requests until the input ends."""
+    """Serve requests until the input ends."""
     codes: dict[int, int | None] = {}
     try:
         for line in sys.stdin:
@@ -64,7 +65,7 @@ def serve() -> None:
 
 
 class Program:
-    """A program that the host has started."""
+    """A program that the host started."""
 
     def __init__(self, host: Host, pid: int) -> None:
         self._host = host
@@ -87,7 +88,7 @@ class Program:
 
 
 class Host:
-    """The host as the run sees it."""
+    """The run's connection to the host."""
 
     def __init__(self, errors: Path) -> None:
         with errors.open("ab") as file:
@@ -97,7 +98,7 @@ class Host:
             )  # fmt: skip
 
     def ask(self, *request: object) -> int | None:
-        """Send a request and return the answer."""
+        """Send a request and return the response."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(request), file=self._process.stdin, flush=True)
@@ -110,7 +111,7 @@ class Host:
         return Program(self, pid)
 
     def end(self) -> None:
-        """End the host and all that it has started."""
+        """End the host and all its programs."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()

@@ -1,20 +1,24 @@
 """Names and rules that producers, consumers and the reconciler of a run share.
 
-An item is what is delivered: an event of a log or a message of a queue. Its name is unique in the run. Its body is a JSON
-object: `item`, `key`, `n` (its place among the items of its key) and `rule`, which consumers with outcomes follow:
+An item is an event of a log or a message of a queue, with a name that is unique in the run. Its
+body is a JSON object: `item`, `key`, `n` (its position among the items of its key) and `rule`,
+which consumers with outcomes follow:
 
     accept  acknowledged with an effect, after at most a few retries
     reject  rejected at each delivery: dead-lettered, without an effect
     retry   retried at each delivery: dead-lettered after its last attempt, without an effect
 
-A key belongs to one producer, which sends its items one transaction after the other. So `n` is the order of the key.
+A key belongs to one producer, which sends its items in consecutive transactions, so `n` is their
+order.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# The first two carry the load; the quiet log gets an event now and then, beats what a schedule sends, graves dead events.
+# The first two logs carry the load; `quiet` gets an event now and then, `beats` scheduled events,
+# and
+# `graves` dead events.
 LOGS = ("orders", "changes", "quiet", "beats", "graves")
 QUEUES = ("jobs", "steps")
 LOADED = ("orders", "orders", "changes", "jobs", "steps", "quiet")
@@ -34,7 +38,7 @@ class Group(NamedTuple):
 
 
 class Consumer(NamedTuple):
-    """A consumer of tick batches; a subconsumer where it has a main consumer."""
+    """A consumer of tick batches, or the subconsumers `members` of one."""
 
     log: str
     name: str
@@ -62,7 +66,7 @@ CONSUMERS = (
     Consumer("beats", "beat"),
     Consumer("graves", "undertaker"),
 )
-# Where items of one key have their effects in the order of the key.
+# Receivers whose effects are in order for each key.
 ORDERED = ("orders/keyed", "orders/audit", "quiet/watch", "steps")
 SCHEDULES = {"slots": "jobs", "beats": "beats"}
 
@@ -74,7 +78,7 @@ create table effect (
 );
 create table fired (name text, slot timestamptz, id bigint);
 """
-# `fired` records each slot in the transaction that fires it, and keeps it.
+# `fired` records each slot permanently, in the transaction that fires it.
 WATCH_SLOTS = """
 create function note_slot() returns trigger language plpgsql set search_path = public as $$ begin
     insert into fired values (new.name, new.slot, new.msg_id);
@@ -86,7 +90,7 @@ UNWATCH_SLOTS = "drop trigger note_slot on sluice.schedule_slot"
 
 
 def receivers() -> dict[str, list[str]]:
-    """Return the names of all that receive the items of a log or queue, each under the name its effects carry."""
+    """Return the receivers of each log and queue, by the names in their effects."""
     found: dict[str, list[str]] = {name: [] for name in LOGS}
     for group in GROUPS:
         found[group.log].append(f"{group.log}/{group.name}")

@@ -1,7 +1,10 @@
-"""Send items in transactions of every kind: `python -m chaos.everything.producer FOLDER NAME SEED TXNS PER_S`.
+"""Send items in transactions of every kind.
 
-Each transaction writes its name into the table `sent`, so that the database itself tells which of them were committed.
-The history has the items that a commit makes true (`items`) and those that a savepoint took back (`undone`).
+Usage: `python -m chaos.everything.producer FOLDER NAME SEED TXNS PER_S`.
+
+Each transaction writes its name to the table `sent`, so the database shows which ones were
+committed. The history has the items of the commit (`items`) and those that a savepoint rolled back
+(`undone`).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from chaos.everything.actor import Actor, Stopped, arguments
 from chaos.everything.layout import LOADED, LOGS, QUEUES
 
 KEYS = 4
-SAVEPOINTS = 70  # more than the 64 that a snapshot has room for
+SAVEPOINTS = 70  # more than the 64 subtransactions that PostgreSQL caches per session
 DELAY_S_MAX = 3
 
 
@@ -32,7 +35,7 @@ class Producer(Actor):
         self._items = 0
 
     def produce(self) -> None:
-        """Send the transactions at about this rate, and end."""
+        """Send the transactions at about this rate."""
         begun = time.monotonic()
         try:
             for number in range(self._txns):
@@ -44,7 +47,7 @@ class Producer(Actor):
             pass
 
     def _send(self) -> None:
-        # A commit whose outcome is unknown may still be under way, so earlier keys are not used again.
+        # A commit with an unknown outcome may still be in progress, so earlier keys are not reused.
         session = self.session
         txn = self.next_name()
         how = self.chance.choices(
@@ -75,24 +78,24 @@ class Producer(Actor):
         try:
             self._insert(session, txn, how, plan)
             if self.chance.random() < 0.05:
-                time.sleep(self.chance.random() * 1.5)  # commits behind later claims and ticks
+                time.sleep(self.chance.random() * 1.5)  # commits after later claims and ticks
             if rolled_back:
                 session.execute("rollback")
                 self.log.write("fail", "send")
                 return
             if how == "prepared":
                 session.execute(f"prepare transaction '{txn}'")
-                self.log.write("info", "send")  # the upkeep decides
+                self.log.write("info", "send")  # the upkeep commits or rolls back
                 return
         except psycopg.Error:
-            # A prepare whose answer was lost may have happened.
+            # A prepare whose reply was lost may have happened.
             self.log.write("info" if how == "prepared" else "fail", "send")
             raise
         try:
             session.execute("commit")
         except psycopg.Error:
             self.log.write("info", "send")
-            session.close()  # the next generation has keys of its own
+            session.close()  # the next generation uses new keys
             raise
         self.log.write("ok", "send")
 
@@ -167,7 +170,7 @@ class Producer(Actor):
 
 
 def main(folder: Path, name: str, seed: int, txns: int, per_s: float) -> None:
-    """Send, and end."""
+    """Send all transactions."""
     Producer(folder, name, seed, int(txns), float(per_s)).produce()
 
 

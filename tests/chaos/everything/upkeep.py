@@ -1,6 +1,7 @@
-"""Tick, rotate, fire schedules, end prepared transactions, hold snapshots and reinstall: `python -m chaos.everything.upkeep FOLDER NAME SEED`.
+"""Tick, rotate, fire schedules, end prepared transactions, hold snapshots and reinstall.
 
-One process with a thread for each duty. Ledgers are emptied from one byte on, so nearly every pass moves them.
+Usage: `python -m chaos.everything.upkeep FOLDER NAME SEED`. One process with a thread for each
+duty. Ledgers are truncated from one byte on, so nearly every pass does so.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Upkeep(Actor):
         time.sleep(0.02)
 
     def rotate(self) -> None:
-        """Move everything that can be emptied on, whatever its size."""
+        """Rotate and truncate everything possible, whatever its size."""
         steps = (
             "select from sluice.rotate()",
             "select sluice._maintain_ledgers(1)",
@@ -39,14 +40,14 @@ class Upkeep(Actor):
         time.sleep(0.05)
 
     def maintain(self) -> None:
-        """Move what is due back into the logs, and do what queues need."""
+        """Move due events back into the logs, and maintain queues."""
         self.session.execute("select pgq.maint_retry_events()")
         if self.chance.random() < 0.2:
             self.session.execute("select from sluice.maintain()")
         time.sleep(0.1)
 
     def fire(self) -> None:
-        """Fire schedules; maintenance does, too."""
+        """Fire schedules, concurrently with maintenance."""
         self.session.execute("select from sluice.fire_schedules()")
         time.sleep(0.2)
 
@@ -77,7 +78,7 @@ class Upkeep(Actor):
         time.sleep(self.chance.random())
 
     def reinstall(self) -> None:
-        """Install the schemas once more while everything runs."""
+        """Reinstall the schemas under load."""
         until = time.monotonic() + self.chance.uniform(2, 6)
         while time.monotonic() < until:
             if self.is_on("stop") or self.is_on("calm"):
@@ -100,7 +101,7 @@ class Upkeep(Actor):
 
 
 def run(duty: Upkeep, step: Callable[[], None]) -> None:
-    """Run a duty; an error that is none of PostgreSQL's is reported, too."""
+    """Run a duty; report any error."""
     try:
         duty.run(step)
     except Exception as error:
@@ -108,7 +109,7 @@ def run(duty: Upkeep, step: Callable[[], None]) -> None:
 
 
 def main(folder: Path, name: str, seed: int) -> None:
-    """Do all duties until the end of the run."""
+    """Run all duties until the end of the run."""
     threads = []
     for number, duty in enumerate(
         ("tick", "rotate", "maintain", "fire", "resolve", "hold", "reinstall")

@@ -1,4 +1,4 @@
-"""PgQ itself, from Debian's package, in one database, and ours in another of the same server."""
+"""Two databases of one server: one with PgQ from Debian's package, one with pgsluice."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from compat.pgq.installations import Installation
 CONTROL_FILE = Path("/usr/share/postgresql/15/extension/pgq.control")
 PEER_TEMPLATE = "pgq_template"
 
-# Programs of PgQ run against ours on the oldest and the newest PostgreSQL; against PgQ itself, to tell that a
-# difference is ours and not the test's.
+# PgQ's programs run on pgsluice with the oldest and the newest PostgreSQL, and on PgQ itself to
+# validate the tests.
 INSTALLATIONS = (("ours", "15"), ("ours", "18"), ("pgq", "15"))
 
 _numbers = itertools.count(1)
 
 
 def make_database(server: Any, name: str, template: str) -> Iterator[str]:
-    """Its address; it is dropped afterwards."""
+    """Create a database and yield its URL; drop it afterwards."""
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"create database {name} template {template} strategy file_copy")
         try:
@@ -34,7 +34,7 @@ def make_database(server: Any, name: str, template: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def pgq_server(servers: Any) -> Any:
-    """A PostgreSQL 15 of its own: an open transaction of another test would stop a rotation."""
+    """A separate PostgreSQL 15, as open transactions of other tests would stop rotation."""
     if not CONTROL_FILE.exists():
         pytest.skip("PgQ itself is not installed: apt-get install postgresql-15-pgq3")
     server = servers.get("15", "pgq")
@@ -47,7 +47,7 @@ def pgq_server(servers: Any) -> Any:
 
 @pytest.fixture
 def pgq_pair(pgq_server: Any) -> Iterator[tuple[str, str]]:
-    """The addresses of a database with our schemas and of one with PgQ."""
+    """The URLs of a database with our schemas and of one with PgQ."""
     number = next(_numbers)
     for ours in make_database(pgq_server, f"pgq_ours_{number}", "sluice_template"):
         for peer in make_database(pgq_server, f"pgq_peer_{number}", PEER_TEMPLATE):
@@ -56,7 +56,7 @@ def pgq_pair(pgq_server: Any) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture
 def both(pgq_pair: tuple[str, str]) -> Iterator[tuple[psycopg.Connection, psycopg.Connection]]:
-    """A session in each of the two."""
+    """A session in each of the two databases."""
     ours, peer = pgq_pair
     with (
         psycopg.connect(ours, autocommit=True) as mine,

@@ -1,4 +1,4 @@
-"""Where the programs of PgQ run in tests."""
+"""Installations in which tests run the programs of PgQ."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Installation:
-    """A database with our schemas or with PgQ, and a login role that is a member of pgq_admin and no more.
+    """A database with our schemas or with PgQ, and a login role that is only in pgq_admin.
 
     Attributes:
-        is_ours: Whether it has our schemas.
-        url: Its address for a superuser.
+        is_ours: True if it has our schemas.
+        url: Connection URL of a superuser.
         role: The login role.
-        libpq: The address for that role as libpq's words.
+        libpq: libpq connection string of that role.
     """
 
     is_ours: bool

@@ -1,6 +1,6 @@
-"""A program of a user of PgQ's Python package; the system's Python runs it, not this project's.
+"""A user's program for PgQ's Python package, run by the system's Python.
 
-python_pgq_program.py consume|coop|local <ini> [--register|--unregister|--rewind|--reset]   until nothing is left
+python_pgq_program.py consume|coop|local <ini> [--register|--unregister|--rewind|--reset]
 python_pgq_program.py produce <connection string>
 """
 
@@ -14,7 +14,7 @@ NOW = "now"
 
 
 class Recording:
-    """Writes down what it is given; sends an event of type `again` back once."""
+    """Records the events that it receives; retries an event of type `again` once."""
 
     def process_event(self, db, ev):
         db.cursor().execute(

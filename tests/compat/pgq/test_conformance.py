@@ -1,6 +1,6 @@
-"""The same calls at PgQ and at ours, in the same order: rows, columns, notices, errors and the tables afterwards are equal.
+"""The same calls on PgQ and on pgsluice: rows, columns, notices, errors and tables are equal.
 
-What differs on purpose is marked in the cases by a line of "Differences from PgQ 3.5", and nowhere else.
+Cases mark each intended difference with a line of "Differences from PgQ 3.5".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def test_ours_answers_as_pgq_does(both, name):
         statement = statement_of(step)
         mine, theirs = outcome(ours, statement, since), outcome(peer, statement, since)
         seen = list(unlike(mine, theirs).values())
-        # What a statement before has left behind is told of that statement only.
+        # Report a lasting difference for the first statement only.
         left = unlike(state(ours), state(peer))
         seen += [line for table, line in left.items() if standing.get(table) != line]
         standing = left

@@ -1,4 +1,4 @@
-"""Every function, table and grant of PgQ is there, with PgQ's names, argument names and result columns."""
+"""Functions, tables and grants equal PgQ's, with its names, arguments and result columns."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_pgqs_roles_may_execute_what_they_may_in_pgq(both):
     functions = {function for function, _ in theirs}
 
     assert {grant for grant in mine if grant[0] in functions} >= theirs
-    # What PUBLIC may not in PgQ it may not here; more is granted only to those who had it through another role.
+    # PUBLIC has no more rights than in PgQ; other roles get only grants they had through a role.
     granted = {grant for grant in mine - theirs if grant[0] in functions}
     assert {grant for grant in granted if grant[1] == "public"} == set()
 
@@ -103,7 +103,7 @@ def test_pgqs_roles_may_do_with_the_tables_what_they_may_in_pgq(both):
     mine, theirs = (set(rows(connection, TABLE_GRANTS)) for connection in both)
 
     assert mine - theirs == set()
-    # Administrators write queue and subscription; the others are written by functions alone.
+    # Administrators write queue and subscription; only functions write the other tables.
     assert theirs - mine == {
         *(("queue", "pgq_admin", privilege) for privilege in ("insert", "delete")),
         *(

@@ -1,4 +1,4 @@
-"""How far off the count of a long queue may be."""
+"""pgmq._count: accuracy of the estimated length of a long queue."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_it_is_off_by_a_sixty_fourth_of_the_ids_for_each_edge(connection, queue,
 
     length, visible, _, _ = counted(connection)
 
-    # One percent more, for gaps whose period and that of the places beat.
+    # One percent more, for gaps whose period is close to the sampling period.
     allowed = edges * 100_000 / 64 + 1_000
     assert abs(length - exact(connection)[0]) <= allowed
     assert abs(visible - exact(connection)[1]) <= allowed

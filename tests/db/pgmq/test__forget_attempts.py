@@ -1,4 +1,4 @@
-"""pgmq._forget_attempts, for a role whose rights end at PGMQ's own objects."""
+"""pgmq._forget_attempts, called by a role with privileges on PGMQ's objects only."""
 
 from support import rows, value
 
@@ -15,7 +15,7 @@ def test_a_role_that_has_rights_in_schema_pgmq_alone_can_purge_and_drop(connecti
     connection.execute(f"set role {role}")
     assert value(connection, "select pgmq.purge_queue('orders')") == 1
 
-    # What it may not forget is left to maintenance.
+    # The role may not delete from sluice.attempt; maintenance does.
     connection.execute("reset role")
     assert value(connection, "select count(*) from sluice.attempt") == 1
     connection.execute("update sluice.attempt set check_at = now()")

@@ -1,4 +1,4 @@
-"""What of `pgmq._outdated_readers` differs from the release."""
+"""pgmq._outdated_readers: functions that differ from the release."""
 
 from support import rows, value
 

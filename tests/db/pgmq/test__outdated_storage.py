@@ -1,4 +1,4 @@
-"""What of `pgmq._outdated_storage` differs from the release."""
+"""pgmq._outdated_storage: settings that differ from the release."""
 
 from support import rows, value
 

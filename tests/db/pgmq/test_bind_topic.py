@@ -59,7 +59,7 @@ def test_a_queue_dropped_while_it_is_bound_leaves_no_binding(database, connectio
     with database.connect(autocommit=False) as dropping:
         dropping.execute("select pgmq.drop_queue('orders')")
         connection.execute("set lock_timeout = '100ms'")
-        # The queue's row is still there for this session, and about to go.
+        # The drop is uncommitted, so this session still sees the queue's row.
         with pytest.raises(psycopg.errors.LockNotAvailable):
             connection.execute("select pgmq.bind_topic('a', 'orders')")
         dropping.commit()

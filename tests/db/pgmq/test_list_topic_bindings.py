@@ -5,7 +5,7 @@ def test_bindings_come_latest_first_then_by_pattern_and_queue(connection):
     for name in ("b", "a"):
         connection.execute("select pgmq.create(%s)", (name,))
     connection.execute("select pgmq.bind_topic('y', 'a')")
-    with connection.transaction():  # one moment for all of them
+    with connection.transaction():  # the same time for all bindings
         for pattern, name in (("x", "b"), ("x", "a"), ("w", "b")):
             connection.execute("select pgmq.bind_topic(%s, %s)", (pattern, name))
     columns = "pattern, queue_name, compiled_regex"

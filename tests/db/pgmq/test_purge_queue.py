@@ -14,7 +14,7 @@ def test_purge_counts_and_deletes_all_and_leaves_the_archive(connection, queue):
 
 
 def test_nothing_vanishes_uncounted(database, connection, queue):
-    # The count waits for the sender that is still open: it must see what the truncation destroys.
+    # The count waits for the open sender, as TRUNCATE would delete its message uncounted.
     import threading
 
     from support import wait_for_lock

@@ -45,7 +45,7 @@ def test_a_message_comes_back_when_its_timeout_is_over(connection, five):
 
 
 def test_rows_come_in_id_order_whatever_the_order_on_disk(connection, five):
-    # An update moves a row to the end of the table: without a final sort it would come out last.
+    # An update moves a row to the end of the table, so rows in table order would be out of order.
     connection.execute("update pgmq.q_orders set headers = '{}' where msg_id in (2, 1)")
 
     assert ids(connection, "pgmq.read('orders', 30, 5)") == [1, 2, 3, 4, 5]

@@ -68,7 +68,7 @@ def test_the_edges_that_pgmq_accepts_are_accepted(connection, queue, arguments, 
         (
             "pgmq.send('orders', '{}', '{\"h\":1}')",
             "42725",
-        ),  # untyped: two overloads fit, in PGMQ too
+        ),  # ambiguous between two overloads, as in PGMQ
     ],
 )
 def test_bad_calls_fail_as_they_do_in_pgmq_and_store_nothing(connection, queue, call, sqlstate):

@@ -1,4 +1,4 @@
-"""An event log named `changes` that ticks whenever it is asked to, and a consumer `lake` on it."""
+"""An event log `changes`, which ticks at each call of the ticker, with a consumer `lake`."""
 
 from __future__ import annotations
 

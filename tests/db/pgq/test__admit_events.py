@@ -1,4 +1,4 @@
-"""The limit of events per transaction; the other refusals are in the tests of the producers."""
+"""pgq._admit_events: the limit of events per transaction; producers' tests cover other errors."""
 
 import psycopg
 import pytest

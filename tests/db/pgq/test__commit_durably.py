@@ -1,4 +1,4 @@
-"""pgq._commit_durably: a synchronous commit whatever the session's setting."""
+"""pgq._commit_durably: a synchronous commit, whatever the session's synchronous_commit."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The limit of events in a transaction, where a session changes the setting that counts them."""
+"""pgq._count_own_events: the limit of events holds if a session changes the setting that counts."""
 
 import psycopg
 import pytest

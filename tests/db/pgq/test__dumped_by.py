@@ -1,4 +1,4 @@
-"""pgq._dumped_by."""
+"""pgq._dumped_by: the sessions of pg_dump in this database."""
 
 from support import value
 
@@ -12,7 +12,7 @@ def test_sessions_of_pg_dump_in_this_database_are_found(database, connection):
     ):
         pids = sorted(session.info.backend_pid for session in (one, two))
         assert value(connection, "select pgq._dumped_by()") == pids
-        # Its own session is none.
+        # Its own session is not included.
         assert value(one, "select pgq._dumped_by()") == [two.info.backend_pid]
 
 

@@ -27,7 +27,7 @@ ALLOWED = {
         "info",
     },
     "sluice_monitor": {"info"},
-    None: {"info"},  # PgQ shows positions and settings to everybody
+    None: {"info"},  # in PgQ, every role may read positions and settings
 }
 ALLOWED |= {f"pgq_{kind}": ALLOWED[f"sluice_{kind}"] for kind in ("writer", "reader", "admin")}
 

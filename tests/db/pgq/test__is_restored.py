@@ -1,6 +1,6 @@
-"""pgq._is_restored: a restored dump is recognised, and what continues the transaction ids is not taken for one.
+"""pgq._is_restored: true after restoring a dump, false after vacuum, failover, PITR and pg_upgrade.
 
-With pgq._mark_origin, which it rests on; what pgq._refuse_restored refuses is tested in test_after_restore_states.py.
+Also covers pgq._mark_origin. test_after_restore_states.py covers pgq._refuse_restored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOG = "changes"
 
 
 def fill(database: Database) -> str:
-    """Create a log with two ticks and an event behind them; its incarnation."""
+    """Create a log with two ticks and an event after them; return its incarnation."""
     with database.connect() as connection:
         connection.execute("select pgq.create_queue(%s)", (LOG,))
         connection.execute("select pgq.register_consumer(%s, 'lake')", (LOG,))
@@ -34,7 +34,7 @@ def fill(database: Database) -> str:
 
 
 def go_on(database: Database) -> str:
-    """See that the log goes on without a repair; its incarnation."""
+    """Check that the log continues without a repair; return its incarnation."""
     with database.connect() as connection:
         assert rows(connection, "select * from sluice.after_restore()") == []
         assert value(connection, "select sluice.log_tick(%s)", LOG) == 3
@@ -48,7 +48,7 @@ def go_on(database: Database) -> str:
 
 @contextmanager
 def copied(database: Database, template: str) -> Iterator[Database]:
-    """Another database in the same server."""
+    """A copy of a template as another database of the same server."""
     name = f"{database.name}_copy"
     with psycopg.connect(database.server.url(), autocommit=True) as connection:
         connection.execute(f"create database {name} template {template} strategy file_copy")
@@ -90,7 +90,7 @@ def test_a_dump_is_recognised_and_is_another_log_after_the_repair(database, opti
 
 @pytest.fixture
 def make(servers_folder) -> Iterator:
-    """Make servers of this test's own; they are stopped at its end."""
+    """Factory of servers, which stop at the end of the test."""
     made = []
 
     def make_one(name: str, version: str) -> EmbeddedServer:
@@ -105,7 +105,7 @@ def make(servers_folder) -> Iterator:
 
 
 def back_up(server: EmbeddedServer, folder: EmbeddedServer) -> None:
-    """Take a base backup of a server into the data folder of another one, which has never run."""
+    """Replace the data folder of another server with a base backup of a server."""
     folder.start()
     folder.stop()
     for path in folder.data.iterdir():
@@ -178,7 +178,7 @@ def test_recovery_to_a_point_in_time_goes_on_and_reuses_tick_numbers(make):
         assert value(connection, "select pgq._is_restored(0)") is False
     assert go_on(copy) == incarnation
     with copy.connect() as connection:
-        # A consumer outside of the database that has seen the lost tick: only the timeline tells it.
+        # Only the timeline shows the lost tick to an external consumer that has seen it.
         assert value(connection, "select max(tick_id) from pgq.tick") == lost_tick
         assert value(connection, "select sluice.log_incarnation(%s, true)", LOG) != timed
 
@@ -199,7 +199,7 @@ def test_pg_upgrade_goes_on_and_keeps_the_incarnation(make, version):
         system = value(connection, "select system_identifier from pg_control_system()")
     for server in (old, new):
         server.stop()
-    run_as_owner(new, "pg_checksums", "--disable", "-D", str(new.data))  # as the old one has it
+    run_as_owner(new, "pg_checksums", "--disable", "-D", str(new.data))  # as in the old cluster
     run_as_owner(
         new,
         "pg_upgrade", "-b", str(old.bin_dir), "-B", str(new.bin_dir), "-d", str(old.data), "-D", str(new.data),

@@ -1,4 +1,4 @@
-"""pgq._loaded_by: rows that were restored from a dump are told apart from those written here."""
+"""pgq._loaded_by: it distinguishes rows restored from a dump from rows written here."""
 
 import pytest
 
@@ -9,7 +9,7 @@ WRITERS = "select pgq._loaded_by('event', 'txid')::text[]"
 
 @pytest.fixture
 def event(connection):
-    """A table with an index, as an event table of a log that is restored."""
+    """A table like the event table of a restored log; each test creates its index."""
     connection.execute("create table event (txid xid8 default pg_current_xact_id(), data text)")
     yield connection
     connection.execute("drop table event")

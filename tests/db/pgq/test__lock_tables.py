@@ -1,4 +1,4 @@
-"""pgq._lock_tables and pgq._locked_by of tables."""
+"""pgq._lock_tables, and pgq._locked_by for tables."""
 
 from support import rows, value
 

@@ -1,4 +1,4 @@
-"""What of `pgq._outdated_functions` differs from the release."""
+"""pgq._outdated_functions: functions that differ from the release."""
 
 from support import rows, value
 

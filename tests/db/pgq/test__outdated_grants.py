@@ -1,4 +1,4 @@
-"""What of `pgq._outdated_grants` differs from the release."""
+"""pgq._outdated_grants: grants that differ from the release."""
 
 from support import rows, value
 

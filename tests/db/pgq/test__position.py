@@ -1,4 +1,4 @@
-"""Finding a position stays on the index, whatever the statistics say: pgq._position, _hold_batch and what is written like them."""
+"""pgq._position, _hold_batch and similar functions: they use the index whatever the statistics."""
 
 import pytest
 

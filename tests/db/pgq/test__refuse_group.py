@@ -1,4 +1,4 @@
-"""pgq._refuse_group: a share group is moved by nobody but itself."""
+"""pgq._refuse_group: consumer functions reject a share group."""
 
 from __future__ import annotations
 

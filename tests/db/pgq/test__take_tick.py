@@ -1,4 +1,4 @@
-"""pgq._take_tick and pgq._notify_tick; when nothing is notified is in sluice/test_log_channel.py."""
+"""pgq._take_tick and pgq._notify_tick; sluice/test_log_channel.py covers skipped notifications."""
 
 from support import rows, value
 

@@ -1,4 +1,4 @@
-"""pgq.batch_event_sql, and pgq._batch_sql and pgq._event_columns_sql behind it."""
+"""pgq.batch_event_sql, with its parts pgq._batch_sql and pgq._event_columns_sql."""
 
 import psycopg
 import pytest

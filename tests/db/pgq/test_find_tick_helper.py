@@ -5,7 +5,7 @@ from support import rows, value
 
 @pytest.fixture
 def forty_ticks(connection, log):
-    """Ticks 1 to 40, ten seconds and ten events apart; tick 1 has counted none."""
+    """Ticks 1 to 40, ten seconds and ten events apart; tick 1 covers no events."""
     connection.execute("delete from pgq.tick")
     connection.execute(
         """insert into pgq.tick_1_0 (tick_queue, tick_id, tick_time, tick_event_seq)

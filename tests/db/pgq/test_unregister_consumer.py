@@ -1,4 +1,4 @@
-"""What goes with a consumer: unregister_consumer, with _remove_subscribers below it."""
+"""Removal of a consumer: unregister_consumer, with _remove_subscribers."""
 
 import threading
 

@@ -1,4 +1,7 @@
-"""An event log named `changes` that ticks whenever it is asked to, with three events in three ticks for the consumer `lake`."""
+"""An event log `changes` with three events in three ticks for the consumer `lake`.
+
+Its settings let each call of the ticker make a tick.
+"""
 
 from __future__ import annotations
 

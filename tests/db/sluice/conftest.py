@@ -1,4 +1,4 @@
-"""A table that is captured, and a claimed message."""
+"""Fixtures: queues, logs, share groups, dead events and roles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.share_groups import create_group, make_log
 
 @pytest.fixture
 def claimed(connection: psycopg.Connection) -> tuple[int, int]:
-    """The claim, (msg_id, read_ct), of the one message of the queue `orders`."""
+    """The claim (msg_id, read_ct) of the only message of the queue `orders`."""
     connection.execute("select pgmq.create('orders')")
     connection.execute("select pgmq.send('orders', '{\"n\": 1}'::jsonb, '{\"h\": 2}'::jsonb)")
     return connection.execute("select msg_id, read_ct from pgmq.read('orders', 30, 1)").fetchone()
@@ -28,7 +28,7 @@ def captured(connection: psycopg.Connection) -> str:
 
 @pytest.fixture
 def log(connection: psycopg.Connection) -> psycopg.Connection:
-    """A log with the ticks 1 to 5, ten events between any two."""
+    """A log with the ticks 1 to 5 and ten events between consecutive ticks."""
     connection.execute("select pgq.create_queue(%s)", ("log",))
     for _ in range(4):
         for _ in range(10):
@@ -39,7 +39,7 @@ def log(connection: psycopg.Connection) -> psycopg.Connection:
 
 @pytest.fixture
 def group(connection: psycopg.Connection) -> str:
-    """A share group `workers` of the log `changes`, at its beginning, whose pauses are the same each time."""
+    """A share group `workers` at the beginning of the log `changes`, without back-off jitter."""
     make_log(connection)
     create_group(connection, backoff_jitter=False)
     return "workers"
@@ -47,7 +47,10 @@ def group(connection: psycopg.Connection) -> str:
 
 @pytest.fixture
 def orders(connection: psycopg.Connection) -> psycopg.Connection:
-    """The queue `orders`: 1 to 4 archived, 5 dead, 6 in flight, 7 delayed, 8 and 9 visible; and the queue `again`."""
+    """The queue `orders`, and an empty queue `again`.
+
+    1 to 4 are archived, 5 is dead-lettered, 6 in flight, 7 delayed, 8 and 9 visible.
+    """
     connection.execute("select pgmq.create('orders'), pgmq.create('again')")
     connection.execute(
         "select pgmq.send_batch('orders', array_agg(jsonb_build_object('n', n, 'odd', n % 2 = 1)), "
@@ -62,7 +65,7 @@ def orders(connection: psycopg.Connection) -> psycopg.Connection:
 
 @pytest.fixture
 def buffers(connection: psycopg.Connection):
-    """How many pages a query touches when it is run a second time, with its plans made."""
+    """A function that returns the number of pages a query reads in its second run."""
 
     def count(query: str) -> int:
         connection.execute(query)
@@ -82,7 +85,7 @@ def buffers(connection: psycopg.Connection):
 
 @pytest.fixture
 def large(connection: psycopg.Connection) -> psycopg.Connection:
-    """The queue `large` with 100,000 messages, and as many in its archive, archived one second after the other."""
+    """The queue `large`: 100,000 messages, and 100,000 archived ones with times a second apart."""
     connection.execute("select pgmq.create('large')")
     connection.execute(
         "insert into pgmq.q_large (vt, message) "
@@ -99,7 +102,7 @@ def large(connection: psycopg.Connection) -> psycopg.Connection:
 
 @pytest.fixture
 def as_member(connection: psycopg.Connection, role: str):
-    """Run a query as a member of one of the roles."""
+    """A function that runs a query as a member of a role."""
 
     def run(member_of: str, query: str) -> list[tuple]:
         connection.execute(f"grant {member_of} to {role}")
@@ -115,7 +118,10 @@ def as_member(connection: psycopg.Connection, role: str):
 
 @pytest.fixture
 def dead(connection: psycopg.Connection) -> psycopg.Connection:
-    """The log `events` with the share group `g`, whose events 1 to 6 are dead: 1 to 5 as 'bad', 6 as 'worse'; and the queue `again`."""
+    """The log `events` with the share group `g`, and a queue `again`.
+
+    The group's events 1 to 6 are dead: 1 to 5 with the reason 'bad', 6 with 'worse'.
+    """
     connection.execute("select pgq.create_queue('events'), pgmq.create('again')")
     connection.execute(
         "select sluice.create_group('events', 'g'), sluice.create_group('events', 'h')"
@@ -144,7 +150,7 @@ ROLES = {
 
 @pytest.fixture
 def acting(database, connection):
-    """A context in which a session acts as one of the roles; each test has roles of its own."""
+    """A context manager that opens a session as one of the roles, which each test creates anew."""
     names = {name: f"{name}_{database.name}" for name in ROLES}
     for name, memberships in ROLES.items():
         connection.execute(

@@ -1,4 +1,4 @@
-"""sluice._covers: whether one snapshot sees all that another sees; and the same algebra in Python."""
+"""sluice._covers: true if one snapshot sees all that another sees; the same algebra in Python."""
 
 from __future__ import annotations
 

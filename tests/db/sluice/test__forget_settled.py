@@ -1,4 +1,4 @@
-"""sluice._forget_settled; in use in test_after_restore.py."""
+"""sluice._forget_settled; test_after_restore.py covers its use."""
 
 from support import rows
 from support.share_groups import GROUP, create_group, make_log, send_many

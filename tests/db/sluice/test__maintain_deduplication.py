@@ -4,7 +4,7 @@ KEYS = "select key from sluice.deduplication_key order by key"
 
 
 def removed(connection, keys_max=10_000):
-    """How many keys a call says it removed."""
+    """Return the reported number of removed keys."""
     steps = rows(connection, "select * from sluice._maintain_deduplication(%s)", keys_max)
     if not steps:
         return 0
@@ -15,7 +15,7 @@ def removed(connection, keys_max=10_000):
 
 
 def fill(connection):
-    """Five keys whose time is over in a logged and an unlogged queue, and one in each that holds."""
+    """Add five expired keys and one valid key to a logged and to an unlogged queue."""
     for name, kind in (("orders", "create"), ("fast", "create_unlogged")):
         connection.execute(f"select pgmq.{kind}('{name}')")
         connection.execute(f"select sluice.set_deduplication('{name}', '1 hour')")

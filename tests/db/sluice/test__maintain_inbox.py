@@ -4,7 +4,7 @@ KEYS = "select key from sluice.inbox order by key"
 
 
 def fill(connection):
-    """Five keys whose time is over, oldest last, and one that holds."""
+    """Add five expired keys, the oldest last, and one that has not expired."""
     connection.execute("select sluice.once('mailer', n::text) from generate_series(1, 5) as n")
     connection.execute("select sluice.once('mailer', 'holds')")
     connection.execute(

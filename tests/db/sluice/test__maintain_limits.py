@@ -1,4 +1,4 @@
-"""sluice._maintain_limits: the ledger of starts does not grow for ever."""
+"""sluice._maintain_limits: it removes old rows from the ledger of starts."""
 
 from support import rows, value
 

@@ -1,4 +1,4 @@
-"""sluice.failure has the last failures, is written rarely and by maintenance only, and does not grow."""
+"""sluice._note_failure: infrequent writes, privileges, and removal of old failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_failure_that_repeats_is_written_once_in_ten_seconds_and_waits_for_no_ot
     note = "select sluice._note_failure('tick', 'broken', null, %s)"
     with database.connect(autocommit=False) as other:
         other.execute(note, ("first",))
-        logs.execute(note, ("second",))  # left to the other session
+        logs.execute(note, ("second",))  # skipped, as the other session has the row
         other.commit()
     versions = "select xmin::text, error from sluice.failure"
     (before,) = rows(logs, versions)

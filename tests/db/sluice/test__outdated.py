@@ -1,4 +1,4 @@
-"""What of `sluice._outdated` differs from the release."""
+"""sluice._outdated: objects that differ from the release."""
 
 from support import rows, value
 

@@ -1,4 +1,4 @@
-"""Ids and times as positions, and the grid on which partitions lie."""
+"""sluice._partition_range and its helpers: ids and times as positions, and bounds on a grid."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""sluice._redeliver: which expired leases count as attempts, for events of any size."""
+"""sluice._redeliver: expired leases that count as attempts, for events of any size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MB = 1024 * 1024
     ]
 )
 def events(request: pytest.FixtureRequest, database_18: Database) -> psycopg.Connection:
-    """The log `events` with one event, a share group `g` with max_attempts 1, and a dead-letter log."""
+    """The log `events` with one event; a group `g` with max_attempts 1 and a dead-letter log."""
     with database_18.connect() as connection:
         for name in ("events", "dead"):
             connection.execute("select pgq.create_queue(%s)", (name,))

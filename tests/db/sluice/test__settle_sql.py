@@ -1,4 +1,4 @@
-"""What delete, archive, extend and release of several claims have in common; and _require_claims."""
+"""sluice._settle_sql and _require_claims: common behaviour of delete, archive, extend, release."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""sluice._standing_tick: ticks that are kept, and places where consumers stand."""
+"""sluice._standing_tick: retained ticks, and ticks at which a consumer stands."""
 
 from __future__ import annotations
 

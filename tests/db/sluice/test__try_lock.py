@@ -1,4 +1,4 @@
-"""sluice._try_lock and the other locks that need rights: _wait_for_lock, _lock_name, _lock_sink, _lock_notifier."""
+"""sluice._try_lock and the locks _wait_for_lock, _lock_name, _lock_sink and _lock_notifier."""
 
 import psycopg
 import pytest

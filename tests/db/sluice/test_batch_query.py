@@ -1,4 +1,4 @@
-"""sluice.batch_query: the text that a client streams."""
+"""sluice.batch_query: the query that a client streams."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""sluice.count_retrying: messages that failed and wait for their next attempt."""
+"""sluice.count_retrying: failed messages that wait for their next attempt."""
 
 import json
 

@@ -1,6 +1,6 @@
-"""Results that are stored elsewhere survive a crash of the server: offsets, ticks, micro-batches of streams, versions of sinks.
+"""Durability of results stored elsewhere: offsets, ticks, micro-batches, versions of sinks.
 
-They rest on sluice._flush_offset and pgq._commit_durably; the latter is tested in tests/db/pgq, too.
+Covers sluice._flush_offset and pgq._commit_durably; tests/db/pgq also tests the latter.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pgsluice.spark.snapshots import Snapshot
 from support import rows, value
 
 LOG = "log"
-# Nothing is flushed but by a commit that waits for it.
+# WAL is flushed only by synchronous commits.
 SLOW_FLUSHES = {"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", "autovacuum": "off"}
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
 def durable_server(servers_folder) -> Iterator[EmbeddedServer]:
-    """A server with fsync that a test may crash."""
+    """A server with fsync on, which tests crash."""
     server = EmbeddedServer(servers_folder / "durable", version=18, options=SLOW_FLUSHES)
     server.start()
     yield server
@@ -35,7 +35,7 @@ def durable_server(servers_folder) -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def crashing(durable_server) -> EmbeddedServer:
-    """The same server with the log in its database `postgres`, empty and flushed."""
+    """The server with an empty, flushed log in its database `postgres`."""
     with psycopg.connect(durable_server.url(), autocommit=True) as connection:
         schema.install(connection)
         connection.execute("select pgq.drop_queue(queue_name, true) from pgq.queue")
@@ -55,7 +55,7 @@ def connect(server: EmbeddedServer, *, asynchronous: bool = False) -> psycopg.Co
 
 
 def burn(connection: psycopg.Connection, count: int) -> None:
-    """Give out transaction ids that leave nothing on disk."""
+    """Assign transaction ids that leave no flushed WAL."""
     for number in range(count):
         with connection.transaction(force_rollback=number % 2 == 0):
             connection.execute("select pg_current_xact_id()")
@@ -74,7 +74,7 @@ def commit_events(server: EmbeddedServer, count: int) -> list[str]:
 
 
 def read(connection: psycopg.Connection, after: str) -> list[str]:
-    """The events from an offset to now."""
+    """Return the events from an offset to now."""
     now = value(connection, "select pg_current_snapshot()::text")
     queries = ask(
         connection,
@@ -86,7 +86,7 @@ def read(connection: psycopg.Connection, after: str) -> list[str]:
 
 
 def start(connection: psycopg.Connection) -> str:
-    """The offset before the first event."""
+    """Return the offset before the first event."""
     return value(connection, "select sluice.log_snapshot(%s, 1)::text", LOG)
 
 
@@ -120,7 +120,7 @@ def test_a_tick_that_was_seen_survives_a_crash_with_its_events(crashing):
             connection.execute("select * from sluice.tick()")
         ticks = rows(connection, "select tick_id, tick_snapshot::text from pgq.tick order by 1")
         assert len(ticks) == 4
-        # An outside tick of a copy of a log.
+        # A tick of an external ticker, as in a copy of a log.
         connection.execute("select pgq.set_queue_config(%s, 'external_ticker', 'true')", (LOG,))
         connection.execute("select pgq.ticker(%s, 9, now(), 3)", (LOG,))
         ticks += rows(

@@ -1,4 +1,4 @@
-"""Names of share groups and schedules: an empty one is refused where the thing is created."""
+"""Empty names: creating a share group or a schedule with one is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sluice.filter_queries: filters of Spark as conditions of queries."""
+"""sluice.filter_queries: Spark's filters as conditions of queries."""
 
 from __future__ import annotations
 

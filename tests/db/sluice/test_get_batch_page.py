@@ -37,7 +37,7 @@ def test_the_pages_together_are_the_batch(connection, consumer, qty):
 
 
 def test_events_with_the_same_id_come_on_one_page(connection, consumer):
-    """As an event and its repetition do, when their consumer went back."""
+    """An event and its retry have the same id if the consumer has moved back."""
     owner = value(connection, "select sub_id from pgq.subscription")
     connection.execute(
         "select pgq.insert_event_raw('changes', 2, null, %s, 1, 't', 'again', null, null, null, null)",

@@ -1,6 +1,7 @@
-"""Entries of ledgers belong to the role that made them: no writer can make another's next call look done.
+"""Owners of ledger entries: a role cannot make another role's next call look like a repetition.
 
-The roles are told apart by sluice._caller_id, and refused by sluice._require_sender, sluice._owns_sink and sluice._require_sink_owner.
+Covers sluice._caller_id, which identifies roles, and sluice._require_sender, _owns_sink and
+_require_sink_owner, which reject them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def test_a_version_of_a_sink_is_refused_from_another_role(acting):
             commit(stranger, 2**63 - 1)
         assert "sluice.set_sink_owner" in caught.value.diag.message_hint
         assert commit(importer, 2) is True
-        # Also an old version, or it would tell the stranger that its rows are there.
+        # Also an old version, as its result would mean that the rows are committed.
         with pytest.raises(DENIED):
             commit(stranger, 1)
 
@@ -144,8 +145,8 @@ def test_a_key_that_another_role_recorded_is_an_error_and_not_done(acting):
             stranger.execute("select sluice.once('bill', '17')")
 
 
-# Application roles write messages, as PGMQ's users do, and events, by COPY. Readers also write the attempts and outcomes of messages. They may settle
-# every message, so these tables give them nothing that the functions do not.
+# Application roles write messages, as in PGMQ, and events, by COPY. Readers also write attempts and
+# outcomes of messages; as they may settle every message, this grants no further rights.
 WRITABLE = r"^(pgmq\.[qa]_orders|pgq\.event_1_[0-9])$"
 WRITABLE_BY_READERS = {
     "sluice.attempt",

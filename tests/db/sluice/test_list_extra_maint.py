@@ -1,4 +1,4 @@
-"""sluice.list_extra_maint: what logs name, in order."""
+"""sluice.list_extra_maint: the extra maintenance functions of logs, in order."""
 
 from __future__ import annotations
 

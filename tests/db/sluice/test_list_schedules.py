@@ -1,4 +1,4 @@
-"""sluice.list_schedules: what there is, for those who may read messages."""
+"""sluice.list_schedules: all schedules, for roles that may read messages."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""sluice.log_commit: what a reader of an event log has done with."""
+"""sluice.log_commit: the committed position of a reader of an event log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_open_tick_batch_is_left_alone(log: psycopg.Connection):
 def test_a_keeper_that_commits_what_its_lake_holds_is_waited_for_until_it_does(
     log: psycopg.Connection,
 ):
-    """What the pipeline `events` does: it says so only when the lake has committed."""
+    """The pipeline `events` commits its position only after the lake has committed."""
     log.execute("update pgq.queue set queue_rotation_period = '0'")
     log.execute(
         "select sluice.set_log_policy(%s, max_lag_events => 1, keepers => '{lake}'), "

@@ -1,4 +1,4 @@
-"""sluice.log_now: an offset for a reader by snapshots. Crashes: test_durable_offsets.py."""
+"""sluice.log_now: an offset for a reader by snapshots; test_durable_offsets.py covers crashes."""
 
 from __future__ import annotations
 

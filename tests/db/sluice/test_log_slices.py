@@ -1,4 +1,4 @@
-"""sluice.log_slices: the events between two ticks, whichever way they are cut."""
+"""sluice.log_slices: the events between two ticks, in any number of slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sluice.log_snapshot: what a tick sees."""
+"""sluice.log_snapshot: the snapshot of a tick."""
 
 from __future__ import annotations
 

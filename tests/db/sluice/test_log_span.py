@@ -1,4 +1,4 @@
-"""sluice.log_span: what a log keeps for certain, and keeps until the transaction ends."""
+"""sluice.log_span: the ticks that a log retains at least until the transaction ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sluice.log_start: where a reader of an event log begins."""
+"""sluice.log_start: the start position of a reader of an event log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sluice.log_tick: a tick that covers what was committed before."""
+"""sluice.log_tick: a tick that covers all events committed before the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sluice.log_tick_at: where to begin, to have all that was committed since a moment."""
+"""sluice.log_tick_at: the tick from which a reader gets all events committed after a time."""
 
 from __future__ import annotations
 

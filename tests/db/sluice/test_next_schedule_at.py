@@ -1,4 +1,4 @@
-"""sluice.next_schedule_at: when to look again."""
+"""sluice.next_schedule_at: the time of the next due schedule."""
 
 from support import value
 from support.schedules import due_since, fire, schedule, state

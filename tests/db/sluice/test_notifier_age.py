@@ -1,4 +1,4 @@
-"""sluice.notifier_age: how long ago a notifier looked."""
+"""sluice.notifier_age: the time since the last round of a notifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sluice.notifier_queues: the queues there are, and the sequences of their ids."""
+"""sluice.notifier_queues: all queues, with the sequences of their ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ QUEUES = "select queue_name, id_sequence::regclass::text from sluice.notifier_qu
 
 def test_every_queue_comes_by_name_with_the_sequence_of_its_ids(connection):
     connection.execute("select pgmq.create('b'), pgmq.create('c'), pgmq.create_unlogged('a')")
-    connection.execute("select pgmq.enable_notify_insert('b')")  # has a second sequence, of its vt
+    connection.execute("select pgmq.enable_notify_insert('b')")  # has a second sequence, for its vt
 
     assert rows(connection, QUEUES) == [
         ("a", "pgmq.q_a_msg_id_seq"),

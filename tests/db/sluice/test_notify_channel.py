@@ -1,4 +1,4 @@
-"""sluice.notify_channel: a channel for each queue, that any name fits into."""
+"""sluice.notify_channel: the channel of a queue, in 63 bytes for any name."""
 
 from __future__ import annotations
 

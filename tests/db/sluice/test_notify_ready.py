@@ -1,4 +1,4 @@
-"""sluice.notify_ready: pg_cron's notifier wakes the listeners of queues with something to read."""
+"""sluice.notify_ready: pg_cron's notifier, which wakes the listeners of queues with messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream from its beginning to its end is in test_queue_stream_claim.py; here is what only queue_stream_slices has to say."""
+"""sluice.queue_stream_slices; test_queue_stream_claim.py covers complete streams."""
 
 from support import rows, value
 

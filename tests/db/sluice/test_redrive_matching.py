@@ -6,7 +6,7 @@ from support import rows, value
 
 @pytest.fixture
 def letters(orders):
-    """Dead letters 2 to 6 of `orders` beside the first."""
+    """The dead letters 2 to 6 of `orders`, in addition to the first."""
     orders.execute(
         "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, message, reason) "
         "select 'orders', 100 + n, 3, now(), jsonb_build_object('n', n), 'r' from generate_series(2, 6) as n"

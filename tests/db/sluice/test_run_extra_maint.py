@@ -1,4 +1,4 @@
-"""sluice.run_extra_maint: it calls what a log names, with the caller's rights, and nothing else."""
+"""sluice.run_extra_maint: it calls only the functions that a log names, as the caller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RUN = "select sluice.run_extra_maint(%s, %s)"
 
 @pytest.fixture
 def called(connection):
-    """A log that names a function with an odd name, and who called it for which log."""
+    """A log that names a function to be quoted; calls return the logs and callers so far."""
     connection.execute('create schema "My schema"; grant usage on schema "My schema" to public')
     connection.execute("create table call (log text, caller text); grant all on call to public")
     connection.execute(
@@ -29,7 +29,9 @@ def test_it_calls_what_the_log_names_with_the_name_of_the_log(connection, called
     assert value(connection, RUN, "changes", "My schema.f(x)") is True
     assert [log for log, _ in called()] == ["changes"]
 
-    assert value(connection, RUN, "changes", "note") is True  # without a schema: public, as in PgQ
+    assert (
+        value(connection, RUN, "changes", "note") is True
+    )  # an unqualified name is in schema public, as in PgQ
 
 
 def test_it_calls_nothing_that_the_log_does_not_name(connection, called):

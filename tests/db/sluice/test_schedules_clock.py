@@ -30,14 +30,14 @@ def session(clock_database: Database) -> Iterator[psycopg.Connection]:
 
 
 def fired(session: psycopg.Connection) -> list[object]:
-    """Fire what is due, and remove what maintenance removes; the slots."""
+    """Fire due schedules and run their maintenance; return the fired slots."""
     found = [slot for _, slot, _, _ in rows(session, "select * from sluice.fire_schedules()")]
     rows(session, "select * from sluice._maintain_schedules()")
     return found
 
 
 def sent(session: psycopg.Connection) -> list[object]:
-    """The slots of the messages that were sent."""
+    """Return the slots of the sent messages."""
     return rows(session, "select headers -> 'x-pgmq-schedule' ->> 'slot' from pgmq.q_orders")
 
 
@@ -56,11 +56,11 @@ def test_schedule_fires_on_time_after_a_step_and_each_slot_once(
         for _ in range(10):
             clock.shift(200)
             fired(session)
-        # What was fired before the clock went back is not fired again.
+        # Slots that fired before the clock went back do not fire again.
         assert len(sent(session)) >= before + 3 or step == -DAY_S
     slots = sent(session)
     assert len(slots) == len(set(slots))
-    # And what is yet to come, by the clock of now.
+    # The next slot is due by the present clock.
     late = value(
         session, "select next_slot - clock_timestamp() < '10 minutes' from sluice.schedule"
     )

@@ -8,14 +8,14 @@ STORED = "select msg_id, message from pgmq.q_orders order by 1"
 
 @pytest.fixture
 def orders(connection):
-    """A queue that knows a key for five minutes."""
+    """A queue with a deduplication window of five minutes."""
     connection.execute("select pgmq.create('orders')")
     connection.execute("select sluice.set_deduplication('orders', '5 minutes')")
     return connection
 
 
 def sent(connection, messages, keys, *more):
-    """The ids of messages 0 to n with these keys."""
+    """Send messages with these keys; return their ids."""
     arguments = "".join(f", {argument}" for argument in more)
     call = f"select * from sluice.send_batch('orders', %s::jsonb[], %s::text[]{arguments})"
     return [row[0] for row in rows(connection, call, messages, keys)]
@@ -103,7 +103,7 @@ def test_a_bad_message_takes_no_key(orders):
 @pytest.mark.slow
 def test_ten_thousand_known_keys_are_found_by_their_index(orders):
     keys = [f"key {n}" for n in range(10_000)]
-    for _ in range(8):  # plans are kept from the sixth call on, made while the table was small
+    for _ in range(8):  # from the sixth call on, the plan is cached from when the table was small
         sent(orders, ["1"], ["first"])
         value(orders, "select sluice.send('orders', '1', 'first')")
     sent(orders, ["1"] * len(keys), keys)

@@ -1,4 +1,4 @@
-"""Locking messages without waiting."""
+"""sluice.try_lock_messages: it locks messages without waiting."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""sluice.unlisten: one queue less."""
+"""sluice.unlisten: the session stops listening to one queue."""
 
 from __future__ import annotations
 

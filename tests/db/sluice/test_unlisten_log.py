@@ -1,4 +1,4 @@
-"""sluice.unlisten_log: one log less."""
+"""sluice.unlisten_log: the session stops listening to one log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sluice.unschedule: a schedule is gone, what it sent is not."""
+"""sluice.unschedule: it drops a schedule and keeps the sent messages."""
 
 from support import rows, value
 from support.schedules import due_since, fire, schedule

@@ -13,37 +13,37 @@ from pgsluice.client.calls import inbox
 
 
 class AsyncInbox:
-    """Know again what was done before, where a message can come twice.
+    """Deduplicate side effects by idempotency key.
 
-    Delivery is at least once, and a sender can send twice. A handler that asks here first, in the transaction of its
-    own writes, has the effect of one.
+    Delivery is at least once, and a producer can send a message twice. A handler that calls `once` first, in the
+    transaction of its own writes, has an exactly-once effect.
     """
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         """Use a connection.
 
         Args:
-            connection: With the transaction that does the work: the answer holds only there, and is forgotten when it
-                is rolled back. The caller opens and closes it.
+            connection: The connection of the transaction that does the work. The key is stored with that transaction,
+                and a rollback removes it. The caller opens and closes the connection.
         """
         self._runner = AsyncRunner(connection)
 
     async def once(self, handler: str, key: str, *, keep: timedelta = timedelta(days=7)) -> bool:
-        """Tell whether this is the first time that a handler does something, and note that it does.
+        """Record an idempotency key; True if the key is new.
 
-        Another transaction that asks the same at the same time waits for the end of this one.
+        A concurrent call with the same key waits for the end of this transaction.
 
         Args:
-            handler: Who does it: two handlers do the same thing each for itself. 1 to 1,024 bytes.
-            key: What it does: an order's number, a sender's id; 1 to 1,024 bytes.
-            keep: How long it is known, longer than a message may be on its way.
+            handler: Scope of the key, such as the handler's name, 1 to 1,024 bytes.
+            key: Idempotency key, such as an order number, 1 to 1,024 bytes.
+            keep: Time to keep the key, more than 0; longer than a message can take to be redelivered.
 
         Returns:
-            True the first time; then do it, in this transaction. False when it is done already.
+            True for a new key: do the work in this transaction. False: the work is already done.
 
         Raises:
-            ArgumentError: The handler or the key is empty or too long, or `keep` is not positive.
-            RetryableError: Above READ COMMITTED another transaction did it meanwhile; run again, this returns False.
+            ArgumentError: `handler` or `key` is empty or too long, or `keep` is not positive.
+            RetryableError: Above READ COMMITTED, a concurrent transaction has recorded the key; a retry returns False.
 
         Source: `sluice.once`.
         """

@@ -24,14 +24,15 @@ from pgsluice.client.log_records import DeadEvent, RedrivenEvent
 
 
 class AsyncShareGroup:
-    """Share the events of a log among any number of consumers: each event is claimed by one, and settled by itself.
+    """Share the events of a log among competing consumers, each event claimed by one and settled on its own.
 
-    A claim holds a lease. What is not settled when the lease ends goes to the next claim, so delivery is at least once;
-    a consumer whose claim has lapsed and been claimed again is told so by LeaseLostError, and has changed nothing.
+    A claim holds a lease. Events that are not settled when the lease expires are redelivered with a later claim, so
+    delivery is at least once. A stale consumer, whose events were claimed again after its lease expired, gets
+    LeaseLostError and changes nothing.
 
-    Every method raises LogNotFoundError where there is no such log, all but `create` and `drop` raise
-    GroupNotFoundError where it has no such group; only looking at dead events and purging them needs neither. Every one
-    can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    Methods raise LogNotFoundError if the log does not exist, and all except `create` and `drop` raise
+    GroupNotFoundError if the group does not exist; browsing, counting and purging dead events needs neither. All
+    methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(
@@ -40,14 +41,14 @@ class AsyncShareGroup:
         queue_name: str,
         group_name: str,
     ) -> None:
-        """Use a pool or a connection, for one group of one log. Nothing is looked up or made yet.
+        """Use a pool or a connection, for one group of one log. Neither is checked or created here.
 
         Args:
-            source: A pool: each call is a transaction of its own, and claims commit asynchronously (one that a crash
-                loses only leaves its events to be claimed). A connection: each call is part of its transaction, and
-                nothing is committed unless it is in autocommit mode. The caller opens and closes it.
+            source: With a pool, each call is a transaction of its own, and claims commit asynchronously (a crash that
+                loses one only leaves its events unclaimed). With a connection, each call runs in the caller's
+                transaction, and commits only in autocommit mode. The caller opens and closes it.
             queue_name: An existing log.
-            group_name: The group; `create` makes it.
+            group_name: The share group; create it with `create`.
         """
         self._runner = AsyncRunner(source)
         self._name = (queue_name, group_name)
@@ -63,19 +64,19 @@ class AsyncShareGroup:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> list[DeadEvent]:
-        """Return a page of the group's dead events; those of a dropped group or log are still there.
+        """Return a page of the group's dead events; they outlive their group and log.
 
         Args:
-            after_dead_event_id: Only those with a higher id; None: from the first on.
+            after_dead_event_id: Only dead events with a higher id; None: start at the first.
             qty: The most to return, 1 or more.
             ev_type: Only events of this type.
-            reason: Only those that were given up for this reason.
+            reason: Only dead events with this reason.
             ev_ids: Only events with these ids in the log.
-            since: Only those that were given up at this time or later, with a time zone.
-            until: Only those that were given up before this time, with a time zone.
+            since: Only events dead-lettered at this time or later, with a time zone.
+            until: Only events dead-lettered before this time, with a time zone.
 
         Returns:
-            0 to `qty` dead events, lowest `dead_event_id` first; fewer than `qty`: there are no more.
+            0 to `qty` dead events, lowest `dead_event_id` first; fewer than `qty`: this is the last page.
 
         Raises:
             ArgumentError: `qty` or an id is out of range, or a time has no zone.
@@ -104,10 +105,10 @@ class AsyncShareGroup:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> int:
-        """Return how many dead events of the group a filter matches.
+        """Count the group's dead events that match a filter.
 
         Args:
-            ev_type: As for `browse_dead_events`, as are all others.
+            ev_type: As for `browse_dead_events`, as are the other filters.
 
         Raises:
             ArgumentError: As for `browse_dead_events`.
@@ -123,23 +124,24 @@ class AsyncShareGroup:
     async def redrive_events(
         self, dead_event_ids: Sequence[int], *, target_queue_name: str | None = None
     ) -> list[RedrivenEvent]:
-        """Move dead events back to the group, as new events that it alone gets, or into a work queue.
+        """Redrive dead events: move them back to this group as new events, or to a work queue as messages.
 
-        In the group their attempts begin anew, and `redriven` is one more. In a queue they are messages: an object with
-        the fields of the event, and the header `x-pgmq-replayed-from` with `log`, `group`, `ev_id`, `dead_event_id`,
-        `dead_at`, `reason` and `redriven`. Of two that redrive the same event one moves it.
+        Only this group receives the new events. Their attempts start at 0, and `redriven` increases by 1. In a work
+        queue, a message is an object with the fields of the event, and its header `x-pgmq-replayed-from` has `log`,
+        `group`, `ev_id`, `dead_event_id`, `dead_at`, `reason` and `redriven`. Concurrent calls move each event once.
 
         Args:
-            dead_event_ids: Their ids, of any number: all are moved in one transaction.
-            target_queue_name: The work queue to move them to; None: to the group.
+            dead_event_ids: Ids of the dead events; all are moved in one transaction.
+            target_queue_name: The work queue to move them to; None: the group.
 
         Returns:
-            Those that were there, lowest first, each once, with their new ev_ids or msg_ids.
+            The dead events found with their new ev_ids or msg_ids, each once, lowest `dead_event_id` first.
 
         Raises:
-            GroupNotFoundError: The group was dropped; a queue can still have its dead events. Nothing was moved.
-            LogStateError: The log is closed for events, or takes fewer of them from one transaction. Nothing was moved.
-            QueueNotFoundError: The queue does not exist; it is named. Nothing was moved.
+            GroupNotFoundError: The group was dropped; its dead events can still be moved to a work queue. Nothing was
+                moved.
+            LogStateError: The log accepts no events, or not this many in one transaction. Nothing was moved.
+            QueueNotFoundError: The queue does not exist; the error names it. Nothing was moved.
             ArgumentError: An id is out of range.
 
         Source: `sluice.redrive_events`.
@@ -162,19 +164,19 @@ class AsyncShareGroup:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> list[RedrivenEvent]:
-        """Move the next dead events that a filter matches, as `redrive_events` does.
+        """Redrive the next dead events that match a filter, as `redrive_events` does.
 
-        Those that somebody else moves at this moment are skipped. Whoever repeats it until nothing is left sets
-        `until`, or counts: an event that fails again at once is dead again, and there would be no end.
+        Skips events that another transaction is moving. In a loop, set `until` or limit the number of calls: an event
+        that fails again immediately is dead-lettered again, and the loop would not terminate.
 
         Args:
-            target_queue_name: The work queue to move them to; None: to the group.
-            after_dead_event_id: Only those with a higher id; None: from the first on.
+            target_queue_name: The work queue to move them to; None: the group.
+            after_dead_event_id: Only dead events with a higher id; None: start at the first.
             qty: The most to move, 1 or more.
-            ev_type: As for `browse_dead_events`, as are all others.
+            ev_type: As for `browse_dead_events`, as are the other filters.
 
         Returns:
-            What was moved, lowest `dead_event_id` first; the last is where the next call goes on.
+            The events moved, lowest `dead_event_id` first; pass the last as `after_dead_event_id` of the next call.
 
         Raises:
             GroupNotFoundError: As for `redrive_events`.
@@ -205,18 +207,18 @@ class AsyncShareGroup:
         dead_event_ids: Sequence[int] | None = None,
         qty: int = 10000,
     ) -> int:
-        """Delete dead events for good: the oldest of those that are so old, or those with these ids.
+        """Delete dead events by age, oldest first, or by id.
 
         Args:
-            older_than: How long ago they were given up, at least; 0 for all of them.
-            dead_event_ids: Their ids; one of the two is to be given.
-            qty: The most to delete, 1 or more: a long list takes several calls.
+            older_than: Minimum time since dead-lettering; 0 selects all.
+            dead_event_ids: Ids of the dead events. Give either this or `older_than`.
+            qty: The most to delete, 1 or more; a longer list takes several calls.
 
         Returns:
-            How many were deleted; call it until that is 0.
+            The number of deleted events; call it again until this is 0.
 
         Raises:
-            ArgumentError: Neither or both are given, or `qty` or an id is out of range.
+            ArgumentError: Neither or both selections are given, or `qty` or an id is out of range.
 
         Source: `sluice.purge_dead_events`.
         """
@@ -234,28 +236,29 @@ class AsyncShareGroup:
         when_waiting: Literal["block", "skip", "park"] | None = None,
         **options: Unpack[GroupOptions],
     ) -> bool:
-        """Create the group. From then on the log keeps events for it until they are settled.
+        """Create the group. From the commit on, the log keeps events until the group has settled them.
 
         Args:
-            start: Which events are its: `end`, those that are committed from now on; `beginning`, all that the log
-                keeps; those after a tick_id; or those after the newest tick that is not younger than a time with a time
-                zone.
-            key: What events are kept in order by: `ev_type`, `ev_data`, `ev_extra1` to `ev_extra4`, or a JSON path into
-                ev_data, such as `$.customer`. Events of one key are with one consumer at a time, in the order of the
-                log. None: no order.
-            when_waiting: What becomes of a key of which an event waits to be retried: `block`, those behind it wait;
-                `skip`, they go first; `park`, it and they are put aside as dead events until `unpark_key`, or until
-                they are sent again or purged. None: `block`. What comes again at once waits for nothing: it comes
-                before the later ones.
+            start: Where the group starts reading: `end`, at events committed from now on; `beginning`, at the oldest
+                event that the log keeps; a tick_id, after that tick; or a time with a time zone, after the newest tick
+                at or before that time.
+            key: Ordering key: `ev_type`, `ev_data`, `ev_extra1` to `ev_extra4`, or a JSON path into ev_data, such as
+                `$.customer`. Events of one key are claimed by one consumer at a time, in the order of the log. None: no
+                order.
+            when_waiting: Handling of a key while one of its events awaits a retry: `block` holds back its later events;
+                `skip` delivers them first; `park` moves the event and the later ones to the dead events until
+                `unpark_key`, a redrive or a purge. None: `block`. An immediate redelivery precedes the later events in
+                any case.
             **options: See `GroupOptions`.
 
         Returns:
-            False when it exists, with the same options.
+            False when the group exists with the same options.
 
         Raises:
-            GroupStateError: It exists with other options, or is a consumer that is no group. Nothing was changed.
-            LogStateError: The log has no such tick, or not any more.
-            ArgumentError: An option does not exist, or its value is bad.
+            GroupStateError: The group exists with other options, or the name belongs to a plain consumer. Nothing was
+                changed.
+            LogStateError: The log does not have this tick, or no longer.
+            ArgumentError: An option is unknown or its value invalid.
 
         Source: `sluice.create_group`.
         """
@@ -266,32 +269,32 @@ class AsyncShareGroup:
         )
 
     async def set_options(self, **options: Unpack[GroupOptions]) -> None:
-        """Change the options that are given; claims that are open keep the lease they have.
+        """Change the given options; open claims keep their lease.
 
         Args:
-            **options: See `GroupOptions`. Where the group starts and its key cannot be changed.
+            **options: See `GroupOptions`. `start`, `key` and `when_waiting` cannot be changed.
 
         Raises:
-            ArgumentError: An option does not exist, or its value is bad.
+            ArgumentError: An option is unknown or its value invalid.
 
         Source: `sluice.set_group_options`.
         """
         await self._runner.run(share_groups.set_group_options(*self._name, **options))
 
     async def drop(self) -> bool:
-        """Drop the group with its claims and what waits to be retried; the log keeps no events for it any more.
+        """Drop the group with its claims and retries; the log no longer keeps events for it.
 
         Its dead events stay.
 
         Returns:
-            False when there was none.
+            False when the group did not exist.
 
         Source: `sluice.drop_group`.
         """
         return await self._runner.run(share_groups.drop_group(*self._name))
 
     async def info(self) -> GroupInfo:
-        """Return its settings, and how far behind it is.
+        """Return the settings and lag of the group.
 
         Source: `sluice.group_info`.
         """
@@ -300,27 +303,27 @@ class AsyncShareGroup:
     async def claim(
         self, qty: int = 1, *, lease_s: float | None = None, synchronous: bool = True
     ) -> list[ClaimedEvent]:
-        """Claim up to `qty` events: first those that are due to come again, then new ones. Never waits for events.
+        """Claim up to `qty` events: first redeliveries that are due, then new events. Never waits for events.
 
-        While the transaction of a claim is open nobody else of the group can claim: commit, then handle the events. On
-        a connection in autocommit mode, outside of a transaction block, pass `synchronous=False`: then the claim does
-        not wait until it is on disk, nor the claims of the others for it.
+        An open transaction with a claim blocks other claims of the group: commit before handling the events. On a
+        connection in autocommit mode, outside a transaction block, pass `synchronous=False`: then neither this claim
+        nor the others wait for its WAL flush.
 
         Args:
             qty: The most to claim, 1 or more.
-            lease_s: How long they are claimed for, more than 0 seconds; None: the group's.
-            synchronous: False: the transaction commits with `synchronous_commit = off`. Only where it holds nothing but
-                the claim: a crash of the server may lose it, and its events are claimed again. On a pool each claim is
-                such a transaction, whatever is given here.
+            lease_s: Lease in seconds, more than 0; None: the group's.
+            synchronous: False: commit with `synchronous_commit = off`. Use it only if the transaction holds nothing
+                else: a server crash may lose the claim, and its events are claimed again. On a pool, claims always
+                commit like this.
 
         Returns:
-            0 to `qty` events, all of one claim: those that come again first, by the time they were due, then new ones
-            in the order of the log.
+            0 to `qty` events, all of one claim: first redeliveries by due time, then new events in the order of the
+            log.
 
         Raises:
-            GroupBusyError: Another transaction that stays open has claimed; again when it has ended.
+            GroupBusyError: Another open transaction has claimed from the group; retry after it has ended.
             GroupStateError: The transaction is not READ COMMITTED.
-            PositionLostError: The position of the group was given up, as the log's policy says.
+            PositionLostError: The group's position was dropped by the log's lag limits.
             ArgumentError: `qty` or `lease_s` is out of range.
 
         Source: `sluice.claim`.
@@ -339,34 +342,35 @@ class AsyncShareGroup:
         error: str | None = None,
         reason: str | None = None,
     ) -> int:
-        """Say what became of a claim, or of some of its events.
+        """Settle a claim, or some of its events.
 
-        On a connection it is part of the caller's transaction: the consumer's own writes and it are committed together,
-        and have an exactly-once effect.
+        On a connection, this is part of the caller's transaction: committed together with the consumer's own writes, it
+        gives them an exactly-once effect.
 
         Args:
-            claim: A claim_id, for all of the claim that is not settled yet, which costs least; or events as `claim`
-                returned them, all of one claim. No events settle nothing.
-            outcome: `accept`: done. `release`: to be claimed again, as if it had not been. `retry`: to be claimed
-                again after a pause, and an attempt is counted; after the last one the event is dead. `reject`: dead.
-            ev_ids: With a claim_id: only these events of the claim.
-            delay_s: When they can be claimed again, of a release or a retry: seconds from now, 0 or more. None: at
-                once, or after the group's backoff.
-            error: The error, with its trace; kept with what comes again or is dead.
-            reason: Why it is dead, in a word or two.
+            claim: A claim_id, for all unsettled events of the claim (cheapest); or events returned by `claim`, all of
+                one claim. An empty sequence settles nothing.
+            outcome: `accept`: done. `release`: redeliver without counting an attempt. `retry`: redeliver after a
+                back-off and count an attempt; after the last attempt, dead-letter. `reject`: dead-letter.
+            ev_ids: Only these events of the claim; only with a claim_id.
+            delay_s: For `release` and `retry`: seconds until redelivery, 0 or more. None: immediately for `release`,
+                the group's back-off for `retry`.
+            error: The error with its traceback, stored with the retry or the dead event.
+            reason: For `reject`: reason in a word or two.
 
         Returns:
-            How many events this call settled. Those that were settled before, with the same outcome, are not among
-            them: to say it again after a lost reply is no error. But then what was written for them is there already:
-            who writes in the same transaction rolls back when it is fewer than it handled. In a group whose key blocks
-            or parks it may be more: behind an event that comes again, the later ones of its key in the claim go back.
+            The number of events settled by this call. Repeating the same outcome after a lost reply is not an error,
+            and does not count events again. Writes of the first call are then already committed: a consumer that writes
+            in the same transaction must roll back if the number is lower than the events it handled. In a group with
+            `when_waiting` `block` or `park`, the number can be higher: behind an event to be redelivered, later events
+            of its key in the claim are released too.
 
         Raises:
-            LeaseLostError: The claim has lapsed and was claimed again, or some of it is settled otherwise. Nothing was
-                changed.
-            ClaimNotFoundError: There is no such claim, or it has no such events. Nothing was changed.
-            ArgumentError: Events are of several claims, `delay_s` is out of range, or an argument does not go with the
-                outcome.
+            LeaseLostError: The lease expired and events were claimed again, or some events have another outcome.
+                Nothing was changed.
+            ClaimNotFoundError: The claim does not exist, or does not contain the events. Nothing was changed.
+            ArgumentError: The events belong to several claims, `delay_s` is out of range, or an argument does not apply
+                to the outcome.
 
         Source: `sluice.acknowledge`.
         """
@@ -388,7 +392,7 @@ class AsyncShareGroup:
         *,
         ev_ids: Sequence[int] | None = None,
     ) -> int:
-        """Settle a claim, or some of its events, as done; see `acknowledge`.
+        """Acknowledge a claim, or some of its events, as done; see `acknowledge`.
 
         Source: `sluice.acknowledge`.
         """
@@ -401,7 +405,7 @@ class AsyncShareGroup:
         ev_ids: Sequence[int] | None = None,
         delay_s: float | None = None,
     ) -> int:
-        """Give a claim back, or some of its events, as if they had not been claimed; see `acknowledge`.
+        """Release a claim, or some of its events, without counting an attempt; see `acknowledge`.
 
         Source: `sluice.acknowledge`.
         """
@@ -417,7 +421,7 @@ class AsyncShareGroup:
         delay_s: float | None = None,
         error: str | None = None,
     ) -> int:
-        """Ask for a claim, or some of its events, again after a pause; an attempt is counted, and the last one is dead.
+        """Retry a claim, or some of its events, after a back-off; dead-letter after the last attempt.
 
         See `acknowledge`.
 
@@ -435,7 +439,7 @@ class AsyncShareGroup:
         *,
         ev_ids: Sequence[int] | None = None,
     ) -> int:
-        """Move a claim, or some of its events, to the dead events of the group; see `acknowledge`.
+        """Dead-letter a claim, or some of its events; see `acknowledge`.
 
         Source: `sluice.acknowledge`.
         """
@@ -446,18 +450,18 @@ class AsyncShareGroup:
     async def renew(
         self, claim: int | ClaimedEvent | Sequence[ClaimedEvent], *, lease_s: float | None = None
     ) -> datetime:
-        """Hold a claim for longer; it also says that its consumer is there, so that a lapse counts as an attempt.
+        """Renew the lease of a claim. Also a heartbeat: if the lease expires later, that counts as an attempt.
 
         Args:
-            claim: A claim_id, or events of the claim; it is renewed as a whole.
-            lease_s: How long from now on, more than 0 seconds; None: the group's. It is never made shorter.
+            claim: A claim_id, or events of the claim; the whole claim is renewed.
+            lease_s: Lease from now on in seconds, more than 0; None: the group's. A lease is never shortened.
 
         Returns:
-            When the lease ends.
+            The time at which the lease expires.
 
         Raises:
-            LeaseLostError: The claim is settled, or has lapsed and was claimed again.
-            ClaimNotFoundError: There is no such claim.
+            LeaseLostError: The claim is settled, or its lease expired and its events were claimed again.
+            ClaimNotFoundError: The claim does not exist.
             ArgumentError: `lease_s` is out of range.
 
         Source: `sluice.renew`.
@@ -465,45 +469,46 @@ class AsyncShareGroup:
         return await self._runner.run(share_groups.renew(*self._name, claim, lease_s=lease_s))
 
     async def list_claims(self) -> list[OpenClaim]:
-        """Return the claims that are open, the earliest first.
+        """Return the open claims, earliest first.
 
         Source: `sluice.list_claims`.
         """
         return await self._runner.run(share_groups.list_claims(*self._name))
 
     async def lapsed_events(self, claim_id: int) -> list[int]:
-        """Find the events of a claim that may have killed their process: their last claim ended without a word.
+        """Return the events of a claim whose previous lease expired without an outcome.
 
-        Start them one after the other, and give back what waits behind one: a claim lapses as a whole.
+        Such an event may have killed its process. Handle them one at a time and release the others first: a lease
+        expires for the whole claim.
 
         Args:
-            claim_id: A claim of this group that is open.
+            claim_id: An open claim of this group.
 
         Returns:
-            0 or more `ev_id`, in the order of the claim. Empty for a claim that is over.
+            0 or more ev_ids, in the order of the claim. Empty if the claim is settled or expired.
 
         Source: `sluice.lapsed_events`.
         """
         return await self._runner.run(share_groups.lapsed_events(*self._name, claim_id))
 
     async def list_blocked_keys(self) -> list[BlockedKey]:
-        """Return the keys whose events wait, the longest first, as the last claim saw them.
+        """Return the blocked keys as of the last claim, longest blocked first.
 
         Source: `sluice.list_blocked_keys`.
         """
         return await self._runner.run(share_groups.list_blocked_keys(*self._name))
 
     async def unpark_key(self, key: str) -> int:
-        """Hand out the events of a parked key again, all of them, in the order of the log; attempts count anew.
+        """Unpark a key: redeliver all its parked events in the order of the log, with attempts reset to 0.
 
         Args:
             key: As in `list_blocked_keys`.
 
         Returns:
-            How many events were parked, 0 or more.
+            The number of parked events, 0 or more.
 
         Raises:
-            GroupBusyError: A transaction that stays open has claimed; again when it has ended.
+            GroupBusyError: Another open transaction has claimed from the group; retry after it has ended.
             GroupStateError: The transaction is not READ COMMITTED.
 
         Source: `sluice.unpark_key`.

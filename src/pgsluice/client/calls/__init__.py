@@ -1,6 +1,6 @@
-"""Each SQL function as a `Call`: its text, its parameters and how to read its rows. No I/O here.
+"""Each SQL function as a `Call`: statement, parameters and row reader. No I/O.
 
-The clients are generated from these; clients.py says how.
+The clients are generated from these functions; see clients.py.
 """
 
 from pgsluice.client.calls.call import Call, Steps

@@ -1,4 +1,4 @@
-"""The functions that capture tables into event logs, as calls."""
+"""Change capture of tables into event logs, as calls."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from pgsluice.client.log_records import Capture
 def capture(
     source_table: str, queue_name: str, options: Mapping[str, Any] | None = None
 ) -> Call[None]:
-    """From now on append one event per changed row of a table, in the transaction of the change.
+    """Capture a table: append one event for each changed row, in the transaction of the change.
 
-    Waits for every transaction that has written to the table to end, and writers wait for the end of this one.
-    Called again it replaces the options, and covers partitions that were added.
+    Waits for open transactions that have written to the table; other writers wait for the end of this transaction.
+    Another call replaces the options and includes new partitions.
 
     Args:
-        source_table: The table as in SQL, `shop.orders`; or the root of a partitioned one.
+        source_table: The table as in SQL, such as `shop.orders`; of a partitioned table, the root.
         queue_name: An existing log.
-        options: `columns` or `ignore`, what is kept or left out (an update of nothing else makes no event);
-            `key`, the columns that tell rows apart, by default the primary key; `before`, False to keep of the
-            old row no more than the key; `operations`, a list of insert, update, delete and truncate.
+        options: `columns` or `ignore`: the columns to keep or to leave out (an update of left-out columns alone
+            appends no event); `key`: the columns that identify a row (default: the primary key); `before`: False
+            keeps only the key of the old row; `operations`: a list of insert, update, delete and truncate.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        ArgumentError: An option does not exist or its value is bad, or `key` is no key.
-        CaptureError: The table cannot be captured, or has no such column.
-        ServerError: There is no such table.
+        LogNotFoundError: The log does not exist.
+        ArgumentError: An option is unknown or its value invalid, or `key` does not identify rows.
+        CaptureError: The table cannot be captured, or lacks a named column.
+        ServerError: The table does not exist.
 
     Source: `sluice.capture`.
     """
@@ -45,13 +45,13 @@ def capture(
 
 @method(EventLog)
 def drop_capture(source_table: str, queue_name: str) -> Call[bool]:
-    """Stop capturing a table into a log; events that are there stay.
+    """Stop capturing a table into a log; its events stay in the log.
 
     Returns:
-        False when it was not captured into it.
+        False when the table was not captured into this log.
 
     Raises:
-        ServerError: There is no such table.
+        ServerError: The table does not exist.
 
     Source: `sluice.drop_capture`.
     """
@@ -82,28 +82,29 @@ def capture_snapshot(
     after_key: Mapping[str, str] | None = None,
     qty: int = 1000,
 ) -> Call[dict[str, str] | None]:
-    """Append the next rows of a captured table as they are, op `r`; call it, and commit, until it returns None.
+    """Append the next chunk of a captured table's incremental snapshot; call it, and commit, until it returns None.
 
-    Who applies the events in their order, from before the first of these on, ends with the table as it is:
-    writers go on meanwhile. The rows are locked against change until the commit.
+    Existing rows become events with op `r`, while writers continue. A consumer that applies all events in order,
+    starting before the first snapshot row, reaches the current state of the table. The rows of the chunk are locked
+    against changes until the commit.
 
     Args:
         source_table: A captured table.
         queue_name: The log that it is captured into.
-        after_key: What the last call returned; None: begin.
-        qty: The most rows, 1 or more; fewer when somebody is changing one of them. A table without a key is taken
-            whole, and nobody else writes to it until the commit.
+        after_key: The result of the previous call; None: start.
+        qty: The most rows, 1 or more; fewer when another transaction is changing one. A table without a key is
+            taken as a whole, and is locked against writes until the commit.
 
     Returns:
-        The key of the last row, each value as text; None when there were no more rows.
+        The key of the last row, each value as text; None when no rows are left.
 
     Raises:
         CaptureError: The table is not captured into this log, or its capture is disabled.
-        LogStateError: The log is closed for events, or the transaction is not READ COMMITTED.
-        ArgumentError: `qty` is out of range, or `after_key` is no key of the table.
-        PayloadError: A value of `after_key` is none of its column.
+        LogStateError: The log accepts no events, or the transaction is not READ COMMITTED.
+        ArgumentError: `qty` is out of range, or `after_key` does not name the key columns.
+        PayloadError: A value of `after_key` does not fit the type of its column.
 
-    Source: `sluice.capture_snapshot`; sql/sluice/README.md says why the order is right.
+    Source: `sluice.capture_snapshot`; sql/sluice/README.md explains the order of snapshot rows and changes.
     """
     return Call(
         "select sluice.capture_snapshot(%s::regclass, %s::text, %s::jsonb, %s::integer)",

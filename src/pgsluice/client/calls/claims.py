@@ -1,7 +1,7 @@
-"""The functions of schema `sluice` that settle a claim while it is current, as calls; argument names are theirs.
+"""Fenced settling of messages: functions of schema `sluice` as calls.
 
-`msg_id` and `read_ct` together name a claim. It is current until somebody else claims the message, also when its
-time is over. At the end of its range, 2,147,483,647, `read_ct` rises no more and cannot tell two claims apart.
+`msg_id` and `read_ct` are the fencing token of a claim. The claim is current until another reader reads the message,
+even after its visibility timeout has expired. `read_ct` stops at 2,147,483,647 and cannot fence beyond that.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pgsluice.client.records import ClaimOutcome, Message
 
 @method(WorkQueue, name="delete_claimed")
 def delete(queue_name: str, messages: Sequence[Message]) -> Call[list[ClaimOutcome]]:
-    """Delete claimed messages for good, those whose claim is still current.
+    """Delete messages whose claim is still current.
 
     Args:
         queue_name: An existing queue.
-        messages: As the claim returned them, in any order.
+        messages: As returned by the read, in any order.
 
     Returns:
-        The outcome of each, in their order. Nothing else was changed.
+        The outcome of each message, in the order given. Messages with a stale claim are not changed.
 
     Source: `sluice.delete`.
     """
@@ -34,7 +34,7 @@ def delete(queue_name: str, messages: Sequence[Message]) -> Call[list[ClaimOutco
 
 @method(WorkQueue, name="archive_claimed")
 def archive(queue_name: str, messages: Sequence[Message]) -> Call[list[ClaimOutcome]]:
-    """Move claimed messages into the queue's archive, those whose claim is still current.
+    """Move messages whose claim is still current into the queue's archive.
 
     Args:
         queue_name: An existing queue.
@@ -51,7 +51,7 @@ def archive(queue_name: str, messages: Sequence[Message]) -> Call[list[ClaimOutc
 
 @method(WorkQueue, name="extend_claimed")
 def extend(queue_name: str, messages: Sequence[Message], vt: int) -> Call[list[ClaimOutcome]]:
-    """Hide claimed messages for `vt` seconds from now, those whose claim is still current.
+    """Set the visibility timeout of messages whose claim is still current to `vt` seconds from now.
 
     Args:
         queue_name: An existing queue.
@@ -76,12 +76,12 @@ def extend(queue_name: str, messages: Sequence[Message], vt: int) -> Call[list[C
 def release_batch(
     queue_name: str, messages: Sequence[Message], *, delay: int = 0
 ) -> Call[list[ClaimOutcome]]:
-    """Give claimed messages back, those whose claim is still current.
+    """Return messages whose claim is still current to the queue.
 
     Args:
         queue_name: An existing queue.
         messages: As for `delete_claimed`.
-        delay: Seconds until they become visible, 0 or more.
+        delay: Seconds until the messages become visible, 0 or more.
 
     Returns:
         As for `delete_claimed`.
@@ -99,16 +99,16 @@ def release_batch(
 
 @method(WorkQueue)
 def release(queue_name: str, msg_id: int, read_ct: int, *, delay: int = 0) -> Call[bool]:
-    """Give a claimed message back, if the claim is still current.
+    """Return a message to the queue if its claim is still current.
 
     Args:
         queue_name: An existing queue.
         msg_id: The message.
-        read_ct: As the claim returned it; together they name the claim.
-        delay: Seconds until it becomes visible, 0 or more.
+        read_ct: As returned by the read; `msg_id` and `read_ct` are the fencing token.
+        delay: Seconds until the message becomes visible, 0 or more.
 
     Returns:
-        False when somebody has claimed, archived or deleted it since. Then nothing was changed.
+        False when the message was read again, archived or deleted since. Then nothing was changed.
 
     Source: `sluice.release`.
     """
@@ -120,17 +120,17 @@ def release(queue_name: str, msg_id: int, read_ct: int, *, delay: int = 0) -> Ca
 def reject(
     queue_name: str, msg_id: int, read_ct: int, reason: str, error: str | None = None
 ) -> Call[bool]:
-    """Move a claimed message to the dead letters, if the claim is still current.
+    """Dead-letter a message if its claim is still current.
 
     Args:
         queue_name: An existing queue.
         msg_id: The message.
-        read_ct: As the claim returned it; together they name the claim.
-        reason: Why it is given up, in a word or two.
-        error: The error, with its trace.
+        read_ct: As returned by the read; `msg_id` and `read_ct` are the fencing token.
+        reason: Reason in a word or two.
+        error: The error with its traceback, or None.
 
     Returns:
-        False when somebody has claimed, archived or deleted it since. Then nothing was changed.
+        False when the message was read again, archived or deleted since. Then nothing was changed.
 
     Source: `sluice.reject`.
     """
@@ -143,11 +143,11 @@ def reject(
 def settle(
     sql: LiteralString, queue_name: str, messages: Sequence[Message], *more: Any
 ) -> Call[list[ClaimOutcome]]:
-    """Call a function that settles claims and returns the outcome of each."""
+    """Return the call of a function that settles messages and returns the outcome of each."""
     parameters = (queue_name, *claims_of(messages), *more)
     return Call(sql, parameters, record(ClaimOutcome), queue_name)
 
 
 def claims_of(messages: Sequence[Message]) -> tuple[list[int], list[int]]:
-    """Return what names the claims of messages: their msg_ids and read_cts."""
+    """Return the fencing tokens of messages: their msg_ids and read_cts."""
     return [message.msg_id for message in messages], [message.read_ct for message in messages]

@@ -1,6 +1,6 @@
-"""The client classes: their docstrings and constructors. Their methods are the calls that `method` marks.
+"""Docstrings and constructors of the client classes; their methods are the calls marked with `method`.
 
-tools/clients_from_calls.py writes the classes. Docstrings name their async forms.
+tools/clients_from_calls.py generates the classes. Docstrings name the async classes.
 """
 
 from __future__ import annotations
@@ -22,43 +22,44 @@ def method(
 ) -> Callable[[Function], Function]:
     """Mark a function as a method of a client; `make generate` writes it with this signature and docstring.
 
-    The arguments of the constructor beside the connection are the first arguments of each function, and are not those
-    of its method: `queue_name` and `group_name` for `ShareGroup`.
+    Arguments of the constructor after the source, such as `queue_name` and `group_name` of `ShareGroup`, are the first
+    arguments of each function and not arguments of its method.
 
     Args:
         client: A class of this module.
-        name: The name of the method (default: that of the function).
+        name: Name of the method (default: the function's name).
     """
     return lambda function: function
 
 
 class WorkQueue:
-    """Send, claim and acknowledge messages of work queues.
+    """Send, read and acknowledge messages of work queues.
 
-    Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that
-    does not exist, and every one can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    Methods on one queue, except `create` and `create_unlogged`, raise QueueNotFoundError if the queue does not exist.
+    All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
         """Use a pool or a connection.
 
         Args:
-            source: A pool: each call is a transaction of its own, and claims commit asynchronously (one that a crash
-                loses only leaves its message visible). A connection: each call is part of its transaction, and
-                nothing is committed unless it is in autocommit mode. The caller opens and closes it.
+            source: With a pool, each call is a transaction of its own, and reads commit asynchronously (a crash that
+                loses one only leaves its message visible). With a connection, each call runs in the caller's
+                transaction, and commits only in autocommit mode. The caller opens and closes it.
         """
 
 
 class TableQueue:
-    """Work queues on plain tables: no function of schema `pgmq` is called, and none need be installed.
+    """Work queues on plain tables, without the functions of schema `pgmq`.
 
-    The methods, their arguments, what they return and raise, and the tables are those of `AsyncWorkQueue`, and both can
-    work on one queue at the same time. The statements go to the server as they are, so each connection prepares them
-    once. `pgsluice schema install --tables-only` makes the tables that this needs; a later installation without that
-    option adds the functions. There is no polling, no fence, no deduplication, no topic and no group: those are
-    functions. So is what keeps reads fast while a transaction somewhere holds a snapshot for minutes.
+    Methods, arguments, results, errors and tables are those of `AsyncWorkQueue`; both clients can use the same queue at
+    the same time. Statements are sent as plain SQL, and each connection prepares them once. `pgsluice schema install
+    --tables-only` creates the tables; a later installation without this option adds the functions. Polling, fencing,
+    deduplication, topics and FIFO groups need the functions. So does fast reading while a long transaction holds back
+    the xmin horizon.
 
-    A queue whose name has upper case letters outside ASCII raises QueueNameError: servers fold them differently.
+    A queue name with upper-case letters outside ASCII raises QueueNameError: case folding depends on the server's
+    locale.
     """
 
     def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
@@ -72,27 +73,28 @@ class TableQueue:
 class EventLog:
     """Append events and consume them in batches between ticks.
 
-    Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
         """Use a pool or a connection.
 
         Args:
-            source: A pool: each call is a transaction of its own. A connection: each call is part of its transaction,
-                and nothing is committed unless it is in autocommit mode. The caller opens and closes it.
+            source: With a pool, each call is a transaction of its own. With a connection, each call runs in the
+                caller's transaction, and commits only in autocommit mode. The caller opens and closes it.
         """
 
 
 class ShareGroup:
-    """Share the events of a log among any number of consumers: each event is claimed by one, and settled by itself.
+    """Share the events of a log among competing consumers, each event claimed by one and settled on its own.
 
-    A claim holds a lease. What is not settled when the lease ends goes to the next claim, so delivery is at least once;
-    a consumer whose claim has lapsed and been claimed again is told so by LeaseLostError, and has changed nothing.
+    A claim holds a lease. Events that are not settled when the lease expires are redelivered with a later claim, so
+    delivery is at least once. A stale consumer, whose events were claimed again after its lease expired, gets
+    LeaseLostError and changes nothing.
 
-    Every method raises LogNotFoundError where there is no such log, all but `create` and `drop` raise
-    GroupNotFoundError where it has no such group; only looking at dead events and purging them needs neither. Every one
-    can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    Methods raise LogNotFoundError if the log does not exist, and all except `create` and `drop` raise
+    GroupNotFoundError if the group does not exist; browsing, counting and purging dead events needs neither. All
+    methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(
@@ -101,25 +103,26 @@ class ShareGroup:
         queue_name: str,
         group_name: str,
     ) -> None:
-        """Use a pool or a connection, for one group of one log. Nothing is looked up or made yet.
+        """Use a pool or a connection, for one group of one log. Neither is checked or created here.
 
         Args:
-            source: A pool: each call is a transaction of its own, and claims commit asynchronously (one that a crash
-                loses only leaves its events to be claimed). A connection: each call is part of its transaction, and
-                nothing is committed unless it is in autocommit mode. The caller opens and closes it.
+            source: With a pool, each call is a transaction of its own, and claims commit asynchronously (a crash that
+                loses one only leaves its events unclaimed). With a connection, each call runs in the caller's
+                transaction, and commits only in autocommit mode. The caller opens and closes it.
             queue_name: An existing log.
-            group_name: The group; `create` makes it.
+            group_name: The share group; create it with `create`.
         """
 
 
 class Schedules:
-    """Keep schedules in the database, and fire what is due.
+    """Store schedules in the database and fire those that are due.
 
-    Each moment at which a schedule is to fire is a slot. A slot is fired once, however many processes fire: the
-    message, the record of the slot and the place of the schedule are one transaction. Something must call
-    `fire_schedules`: `pgsluice maintain`, a `Scheduler`, or pg_cron with what `pgsluice maintain --print-cron` prints.
+    A slot is a time at which a schedule fires. Each slot fires once, with any number of schedulers: the message, the
+    record of the slot and the position of the schedule are committed in one transaction. `fire_schedules` must be
+    called regularly: by `pgsluice maintain`, by a `Scheduler`, or by pg_cron with the output of `pgsluice maintain
+    --print-cron`.
 
-    Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError. All but
+    All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError. All except
     `list_schedules` and `next_schedule_at` need the role `sluice_admin`.
     """
 
@@ -127,22 +130,22 @@ class Schedules:
         """Use a pool or a connection.
 
         Args:
-            source: A pool: each call is a transaction of its own. A connection: each call is part of its transaction,
-                and nothing is committed unless it is in autocommit mode. The caller opens and closes it.
+            source: With a pool, each call is a transaction of its own. With a connection, each call runs in the
+                caller's transaction, and commits only in autocommit mode. The caller opens and closes it.
         """
 
 
 class Inbox:
-    """Know again what was done before, where a message can come twice.
+    """Deduplicate side effects by idempotency key.
 
-    Delivery is at least once, and a sender can send twice. A handler that asks here first, in the transaction of its
-    own writes, has the effect of one.
+    Delivery is at least once, and a producer can send a message twice. A handler that calls `once` first, in the
+    transaction of its own writes, has an exactly-once effect.
     """
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         """Use a connection.
 
         Args:
-            connection: With the transaction that does the work: the answer holds only there, and is forgotten when it
-                is rolled back. The caller opens and closes it.
+            connection: The connection of the transaction that does the work. The key is stored with that transaction,
+                and a rollback removes it. The caller opens and closes the connection.
         """

@@ -1,4 +1,4 @@
-"""Statements that make databases and drop them, which no function can."""
+"""Statements that create and drop databases, which a function cannot run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pgsluice.client.calls.call import Call, scalar
 
 
 def create(name: str, template: str | None = None) -> sql.Composed:
-    """Make a database; with a template a copy of it, to which nobody may be connected."""
+    """Return the statement that creates a database, as a copy of a template without other sessions."""
     return sql.SQL("create database {} template {}").format(
         sql.Identifier(name), sql.Identifier(template or "template1")
     )
@@ -24,5 +24,5 @@ def count_sessions() -> Call[int]:
 
 
 def drop(name: str) -> sql.Composed:
-    """Drop a database, and end the sessions in it."""
+    """Return the statement that drops a database and terminates its sessions."""
     return sql.SQL("drop database {} with (force)").format(sql.Identifier(name))

@@ -1,4 +1,4 @@
-"""Events that wait for their time, as calls; argument names are those of the SQL functions."""
+"""Delayed events of logs, as calls."""
 
 from __future__ import annotations
 
@@ -24,27 +24,28 @@ def insert_delayed_event(
     ev_extra3: str | None = None,
     ev_extra4: str | None = None,
 ) -> Call[int | None]:
-    """Append one event at a time to come.
+    """Append one event later.
 
-    When it is due, maintenance puts it into the log, or the next claim of a share group that finds too little; then
-    it gets its ev_id. Its ev_time is when this was called. Any number may wait.
+    When it is due, maintenance inserts it into the log and assigns its ev_id; a claim of a share group does so too,
+    if it found fewer events than requested. Its ev_time is the time of this call. The number of delayed events is
+    unlimited.
 
     Args:
         queue_name: An existing log.
-        ev_type: What it is.
-        ev_data: What it says; text, JSON by convention.
-        delay: Seconds until it is due, 0 or more, or the time when it is (with a time zone).
-        ev_extra1: More of it, as are the next three.
+        ev_type: Type of the event.
+        ev_data: Text of the event, JSON by convention.
+        delay: Seconds until the event is due, 0 or more, or the time when it is due (with a time zone).
+        ev_extra1: Additional text, as are the next three.
 
     Returns:
-        None while it waits; its ev_id when it is due already and was appended at once.
+        The ev_id if the event is already due and was appended immediately; else None.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        LogStateError: The log is closed for events, or takes no more of them from one transaction. One that waits
-            comes also into a log that was closed meanwhile.
+        LogNotFoundError: The log does not exist.
+        LogStateError: The log accepts no events, or no more in one transaction. A delayed event is appended even if
+            the log accepts no events by then.
         ArgumentError: The delay is negative, not whole, or a time without a zone. Nothing was inserted.
-        PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
+        PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
 
     Source: `sluice.insert_event`.
     """
@@ -66,20 +67,20 @@ def list_delayed(
     after_due_at: datetime | None = None,
     after_delayed_id: int | None = None,
 ) -> Call[list[DelayedEvent]]:
-    """Return a page of the events that wait for their time, the next one first.
+    """Return a page of a log's delayed events, next due first.
 
     Args:
         queue_name: An existing log.
         qty: The most to return, 1 or more.
-        after_due_at: Only those that are due later; None: from the next one on.
-        after_delayed_id: Also those due at `after_due_at` with a higher id; None: not.
+        after_due_at: Only events due later; None: start at the next one.
+        after_delayed_id: Also events due at exactly `after_due_at` with a higher id; None: no.
 
     Returns:
-        0 to `qty` events; fewer than `qty`: there are no more. Where another log has millions that wait, this reads
-        those of them that are due before.
+        0 to `qty` events; fewer than `qty`: this is the last page. Scans delayed events of other logs that are due
+        earlier.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
         ArgumentError: `qty` is out of range, or the time has no zone.
 
     Source: `sluice.list_delayed`.
@@ -98,10 +99,10 @@ def list_delayed(
 
 @method(EventLog)
 def count_delayed(queue_name: str) -> Call[int]:
-    """Return how many events of a log wait for their time; it reads those of all logs, about 3 s for a million.
+    """Count a log's delayed events; scans those of all logs, about 3 s per million.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
 
     Source: `sluice.count_delayed`.
     """

@@ -1,4 +1,4 @@
-"""The functions of schema `sluice` about event logs, as calls."""
+"""Event logs: functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from pgsluice.client.log_records import (
 
 @method(EventLog)
 def hold_batch(batch_id: int) -> Call[None]:
-    """Keep every other session off an open batch until the end of this transaction. Never waits.
+    """Lock an open batch against other sessions until the end of this transaction. Never waits.
 
-    Call it first in the transaction that also finishes the batch: no other session can process the batch meanwhile.
+    Call it first in the transaction that finishes the batch, so that no other session processes the batch
+    concurrently.
 
     Raises:
-        BatchNotFoundError: It is not open.
-        LogStateError: Another session processes it.
+        BatchNotFoundError: The batch is not open.
+        LogStateError: Another session is processing the batch.
 
     Source: `sluice.hold_batch`.
     """
@@ -41,22 +42,21 @@ def hold_batch(batch_id: int) -> Call[None]:
 def stream_batch_events(
     batch_id: int, *, after_ev_id: int | None = None, fetch_qty: int = 1000
 ) -> Stream[Event]:
-    """Yield the events of an open batch, by ev_id, in bounded memory: a batch may hold millions.
+    """Yield the events of an open batch by ev_id, in bounded memory.
 
-    In a transaction of the caller's it reads through a cursor of the server, and other statements may run in
-    between. On a pool it uses one connection up to the end. On a connection in autocommit mode the server first
-    puts the events aside, in a file of its own when they are many. Who may stop before the end wraps it in
-    `contextlib.aclosing`.
+    In the caller's transaction, it uses a server-side cursor, and other statements can run in between. On a pool,
+    it occupies one connection until it is exhausted. On a connection in autocommit mode, the server first
+    materializes the events, in a temporary file if they are many. To stop early, wrap it in `contextlib.aclosing`.
 
     Args:
         batch_id: An open batch.
-        after_ev_id: Only events with a higher ev_id, to go on where another session stopped; None: all.
-        fetch_qty: How many events come from the server at once, 1 or more.
+        after_ev_id: Only events with a higher ev_id, to resume where another session stopped; None: all.
+        fetch_qty: Events per fetch, 1 or more.
 
     Raises:
-        BatchNotFoundError: It is not open. Raised with the first event.
+        BatchNotFoundError: The batch is not open. Raised with the first event.
 
-    Source: `sluice.batch_query`, whose query is run.
+    Source: `sluice.batch_query`, which returns the query.
     """
     query: Call[str] = Call(
         "select sluice.batch_query(%s::bigint, %s::text[], %s::bigint)",
@@ -70,19 +70,19 @@ def stream_batch_events(
 def get_batch_page(
     batch_id: int, after_ev_id: int | None = None, qty: int = 1000
 ) -> Call[list[Event]]:
-    """Return some events of an open batch, by ev_id, to go on where another session stopped.
+    """Return a page of the events of an open batch, by ev_id.
 
     Args:
         batch_id: An open batch.
-        after_ev_id: Only events with a higher ev_id; None: from the first on.
+        after_ev_id: Only events with a higher ev_id; None: start at the first.
         qty: The most to return, 1 or more.
 
     Returns:
-        About `qty` events: more when several have the last ev_id, as an event that came again may; fewer: there are
-        no more. Each page reads the whole batch: `stream_batch_events` with `after_ev_id` reads it once.
+        About `qty` events: more when several events share the last ev_id, as after a retry; fewer on the last page.
+        Each page scans the whole batch; `stream_batch_events` with `after_ev_id` scans it once.
 
     Raises:
-        BatchNotFoundError: It is not open.
+        BatchNotFoundError: The batch is not open.
 
     Source: `sluice.get_batch_page`.
     """
@@ -92,19 +92,19 @@ def get_batch_page(
 
 @method(EventLog)
 def retry(batch_id: int, ev_ids: Sequence[int], *, delay: timedelta) -> Call[int]:
-    """Ask for some events of an open batch again, in one statement.
+    """Schedule a retry of events of an open batch, in one statement.
 
     Args:
         batch_id: An open batch.
-        ev_ids: Events of it.
-        delay: From now on, 0 or more.
+        ev_ids: Ids of events of the batch.
+        delay: Time until redelivery, 0 or more.
 
     Returns:
-        How many are queued by this call: those asked for before are not among them.
+        The number of events scheduled by this call, without those scheduled before.
 
     Raises:
         BatchNotFoundError: The batch is not open.
-        ArgumentError: It lacks one of the events; none is queued.
+        ArgumentError: An event is not in the batch. No retry was scheduled.
 
     Source: `sluice.retry`.
     """
@@ -117,13 +117,13 @@ def retry(batch_id: int, ev_ids: Sequence[int], *, delay: timedelta) -> Call[int
 
 @method(EventLog)
 def tick() -> Call[list[LogTick]]:
-    """Tick every log in which anything is new, whatever its settings say.
+    """Tick every log with new events, regardless of its ticker settings.
 
-    Not those that are paused or ticked from outside. Cheap when nothing is new: made to be called many times a
+    Skips logs that are paused or ticked externally. Cheap if nothing is new, so it can be called many times per
     second.
 
     Returns:
-        The ticks that were made.
+        The new ticks.
 
     Source: `sluice.tick`.
     """
@@ -131,8 +131,8 @@ def tick() -> Call[list[LogTick]]:
 
 
 def tick_page(after: str) -> Call[tuple[str, list[LogTick]]]:
-    """Tick one page of logs: `after` and the first value returned name a place, `>` is the first and the last."""
-    # The place is set before the function reads it, and read when the function has returned.
+    """Tick one page of logs; `after` and the first value returned are positions, `>` is both start and end."""
+    # Order matters: set the position before the function runs, read it after the function has returned.
     return Call(
         "select current_setting('sluice.tick_after'), t.queue_name, t.tick_id "
         "from (select set_config('sluice.tick_after', %s::text, false) offset 0) as place (after) "
@@ -146,7 +146,7 @@ def tick_page(after: str) -> Call[tuple[str, list[LogTick]]]:
 
 
 def rotate_page(after: str) -> Call[tuple[str, list[RotationStep]]]:
-    """Rotate one page of logs; as `tick_page`."""
+    """Rotate one page of logs; positions as in `tick_page`."""
     return Call(
         "select current_setting('sluice.rotate_after'), r.log_name, r.segment, r.action, r.reason "
         "from (select set_config('sluice.rotate_after', %s::text, false) offset 0) as place (after) "
@@ -159,12 +159,13 @@ def rotate_page(after: str) -> Call[tuple[str, list[RotationStep]]]:
 
 @method(EventLog)
 def wake_groups() -> Call[int]:
-    """Notify listeners of the logs whose share groups have something new to claim, without a tick.
+    """Notify listeners of logs whose share groups have new events to claim, without a tick.
 
-    For a session that calls `tick` all the time, in between: it looks after the logs whose newest tick is its own.
+    For a session that calls `tick` continuously, to call in between. Covers the logs whose newest tick this session
+    made.
 
     Returns:
-        How many logs with share groups this session has ticked.
+        The number of logs with share groups that this session has ticked.
 
     Source: `sluice.wake_groups`.
     """
@@ -173,19 +174,19 @@ def wake_groups() -> Call[int]:
 
 @method(EventLog)
 def maintain_groups(queue_name: str | None = None) -> Call[list[GroupStep]]:
-    """Do for share groups what claims do in passing, and empty the ledgers of claims when they have grown.
+    """Maintain idle share groups as claims do implicitly, and truncate the claim ledgers when they have grown.
 
-    `rotate` does it too. It wakes who waits for a claim when an event's time has come to come again, so call it as
-    often as that is to be noticed. Waits for no lock longer than a tenth of a second.
+    `rotate` includes this. It also wakes consumers when a retry becomes due, so its interval bounds the delay of
+    retries in idle groups. Waits at most 100 ms for a lock.
 
     Args:
         queue_name: An existing log; None: all.
 
     Returns:
-        What was done, and for what was not, why. A group that is being claimed from needs nothing.
+        The steps done, and the reason for each that was not. A group with regular claims needs none.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
         GroupStateError: The transaction is not READ COMMITTED.
 
     Source: `sluice.maintain_groups`.
@@ -195,18 +196,18 @@ def maintain_groups(queue_name: str | None = None) -> Call[list[GroupStep]]:
 
 @method(EventLog)
 def rotate(queue_name: str | None = None) -> Call[list[RotationStep]]:
-    """Let events go into another segment where it is time, and empty segments that nobody needs any more.
+    """Rotate logs: switch to the next segment when due, and reclaim segments that no consumer needs.
 
-    Waits for no lock longer than a tenth of a second: what is in use is left to a later call.
+    Waits at most 100 ms for a lock; a segment in use is left to a later call.
 
     Args:
         queue_name: An existing log; None: all.
 
     Returns:
-        What was done, and for what was not, why.
+        The steps done, and the reason for each that was not.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
 
     Source: `sluice.rotate`.
     """
@@ -215,10 +216,10 @@ def rotate(queue_name: str | None = None) -> Call[list[RotationStep]]:
 
 @method(EventLog)
 def list_segments(queue_name: str) -> Call[list[Segment]]:
-    """Return the segments of a log, by number: what they take, and who needs them.
+    """Return the segments of a log, by number, with their size and the consumers that need them.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
 
     Source: `sluice.list_segments`.
     """
@@ -227,7 +228,7 @@ def list_segments(queue_name: str) -> Call[list[Segment]]:
 
 @method(EventLog)
 def list_consumers(queue_name: str | None = None) -> Call[list[ConsumerState]]:
-    """Return how far behind consumers are and what they pin, by log and name; None means all logs.
+    """Return the lag of consumers and the storage they pin, by log and name; None means all logs.
 
     Source: `sluice.list_consumers`.
     """
@@ -245,20 +246,20 @@ def set_log_policy(
     max_lag_time: timedelta | None = None,
     keepers: Sequence[str] = (),
 ) -> Call[None]:
-    """Say what a rotation does with consumers of a log that fall behind; replaces what was said before.
+    """Set the lag limits for consumers of a log, replacing the previous ones; rotation enforces them.
 
-    Without a limit the log keeps everything for its consumers, and grows. One that is beyond a limit loses its
-    position, so that its events can go: its next call raises PositionLostError.
+    Without a limit, the log keeps all events that a consumer has not finished, and grows. A consumer beyond a limit
+    loses its position, so that its events can be reclaimed; its next call raises PositionLostError.
 
     Args:
         queue_name: An existing log.
-        max_lag_bytes: Give up a consumer that pins more, 1 or more.
-        max_lag_events: Give up one that has more to read, 1 or more.
-        max_lag_time: Give up one whose position is older.
-        keepers: Consumers that are never given up. While one of them is not registered, nothing is emptied.
+        max_lag_bytes: Limit of the bytes that a consumer pins, 1 or more; None: no limit.
+        max_lag_events: Limit of unfinished events, 1 or more; None: no limit.
+        max_lag_time: Limit of the position's age; None: no limit.
+        keepers: Consumers exempt from the limits. While a keeper is not registered, no segment is reclaimed.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
         ArgumentError: A limit is not positive.
 
     Source: `sluice.set_log_policy`.
@@ -272,7 +273,7 @@ def set_log_policy(
 
 @method(EventLog)
 def list_log_policies() -> Call[list[LogPolicy]]:
-    """Return the policy of each log, by name.
+    """Return the lag limits of each log, by name.
 
     Source: `sluice.list_log_policies`.
     """
@@ -281,20 +282,20 @@ def list_log_policies() -> Call[list[LogPolicy]]:
 
 @method(EventLog)
 def after_restore(queue_name: str | None = None) -> Call[list[RestoredLog]]:
-    """Repair logs after a dump of them was restored, whose transaction ids mean nothing in this server.
+    """Repair logs after restoring a dump, whose transaction ids are not valid in this cluster.
 
-    Until then they are not ticked. Consumers and events keep their places. Physical copies and pg_upgrade
-    need no repair.
+    Restored logs are not ticked until they are repaired. Consumers keep their positions. Physical copies and
+    pg_upgrade need no repair.
 
     Args:
         queue_name: An existing log; None: all.
 
     Returns:
-        The logs that were repaired; those that need none are left out. Of all logs, one that cannot be repaired is
-        skipped, and its `events` is None.
+        The repaired logs, without those that needed no repair. With `queue_name` None, a log that cannot be
+        repaired is skipped and has None as `events`.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
 
     Source: `sluice.after_restore`.
     """
@@ -303,13 +304,13 @@ def after_restore(queue_name: str | None = None) -> Call[list[RestoredLog]]:
 
 @method(EventLog)
 def log_tick(queue_name: str) -> Call[int]:
-    """Tick one log now if anything is new, whatever its settings say.
+    """Tick one log now if it has new events, regardless of its ticker settings.
 
     Returns:
-        The newest tick_id, which covers all that was committed before the call.
+        The newest tick_id, which covers all events committed before the call.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
         LogStateError: The transaction is not READ COMMITTED.
 
     Source: `sluice.log_tick`.
@@ -319,13 +320,13 @@ def log_tick(queue_name: str) -> Call[int]:
 
 @method(EventLog)
 def listen_log(queue_name: str) -> Call[str]:
-    """Let this session hear of each tick of a log, from the commit on; only on a connection.
+    """Listen for ticks of a log in this session, from the commit on; needs a connection instead of a pool.
 
     Returns:
-        The channel's name.
+        The name of the channel.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
 
     Source: `sluice.listen_log`.
     """
@@ -334,7 +335,7 @@ def listen_log(queue_name: str) -> Call[str]:
 
 @method(EventLog)
 def unlisten_log(queue_name: str) -> Call[None]:
-    """Hear no more of a log's ticks.
+    """Stop listening for ticks of a log.
 
     Source: `sluice.unlisten_log`.
     """
@@ -345,8 +346,8 @@ def log_channel(queue_name: str) -> Call[str]:
     return Call("select sluice.log_channel(%s::text)", (queue_name,), scalar)
 
 
-# What a consumer's process runs: it waits for another session of its name no longer than lock_timeout. The setting ends
-# with the statement's transaction, and the case makes the server set it first.
+# For workers: waits for another session of the same consumer no longer than lock_timeout. The setting ends with the
+# statement's transaction, and the case expression makes the server apply it first.
 def open_batch(
     queue_name: str,
     consumer_name: str,

@@ -1,4 +1,4 @@
-"""The functions of schema `pgmq` that announce new messages, as calls; argument names are theirs."""
+"""Notification of new messages: functions of schema `pgmq` as calls."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from pgsluice.client.records import NotifyThrottle
 
 @method(WorkQueue)
 def enable_notify_insert(queue_name: str, *, throttle_interval_ms: int = 250) -> Call[None]:
-    """Notify listeners of new messages, when they are committed; enabled again, it only sets the interval.
+    """Notify listeners when new messages are committed; if already enabled, only set the interval.
 
-    Listen on `pgmq.q_<name in lower case>.INSERT`, or on the same with the name as it was created; the payload is
-    empty. A notification says: look again. It may be missing (a message sent less than an interval after the last
-    notification has none of its own, one that becomes visible later has none at that time, and none is sent while
-    the server's queue of notifications is half full), and it may come twice. So a listener reads until the queue
-    is empty, again one interval later, and from time to time without any notification.
+    The channel is `pgmq.q_<name in lower case>.INSERT`, or the same with the name as created; the payload is empty.
+    Notifications are hints. None is sent for a message within an interval of the last notification, when a delayed
+    message becomes visible, or while the server's notification queue is half full; and duplicates occur. So a
+    listener reads until the queue is empty, again one interval later, and periodically without a notification.
 
-    The first time, it waits for open transactions that send to the queue, and new ones wait for it.
+    The first call waits for open transactions that send to the queue, and blocks new ones meanwhile.
 
     Args:
-        queue_name: An existing queue, in the upper and lower case of its creation.
-        throttle_interval_ms: Milliseconds between two notifications, at least; 0: every statement that sends
+        queue_name: An existing queue, spelled as created.
+        throttle_interval_ms: Minimum interval between notifications in milliseconds; 0: every sending statement
             notifies.
 
     Raises:
         ArgumentError: The interval is negative or not whole.
-        ServerError: The queue does not exist, or not in this spelling.
+        ServerError: The queue does not exist in this spelling.
 
     Source: PGMQ 1.13.0 `pgmq.enable_notify_insert`; differences in sql/pgmq/README.md.
     """
@@ -41,9 +40,9 @@ def enable_notify_insert(queue_name: str, *, throttle_interval_ms: int = 250) ->
 
 @method(WorkQueue)
 def disable_notify_insert(queue_name: str) -> Call[None]:
-    """Notify nobody of new messages any more; do nothing when nobody was, or when the queue does not exist.
+    """Disable notifications of new messages; do nothing if they are not enabled or the queue does not exist.
 
-    It waits for open transactions that use the queue, and others wait for it.
+    Waits for open transactions that use the queue, and blocks new ones meanwhile.
 
     Source: PGMQ 1.13.0 `pgmq.disable_notify_insert`.
     """
@@ -52,15 +51,15 @@ def disable_notify_insert(queue_name: str) -> Call[None]:
 
 @method(WorkQueue)
 def update_notify_insert(queue_name: str, *, throttle_interval_ms: int) -> Call[None]:
-    """Change how often listeners are notified at most, without a lock on the queue; the next message notifies.
+    """Change the minimum interval between notifications, without a lock on the queue; the next message notifies.
 
     Args:
-        queue_name: A queue that notifies, in the upper and lower case of its creation.
+        queue_name: A queue with notifications enabled, spelled as created.
         throttle_interval_ms: As for `enable_notify_insert`.
 
     Raises:
         ArgumentError: The interval is negative or not whole.
-        ServerError: The queue does not exist, or does not notify; the message says which.
+        ServerError: The queue does not exist, or has no notifications enabled; the error tells the cases apart.
 
     Source: PGMQ 1.13.0 `pgmq.update_notify_insert`.
     """
@@ -74,7 +73,7 @@ def update_notify_insert(queue_name: str, *, throttle_interval_ms: int) -> Call[
 
 @method(WorkQueue)
 def list_notify_insert_throttles() -> Call[list[NotifyThrottle]]:
-    """Return every queue that notifies, by name.
+    """Return every queue with notifications enabled, by name.
 
     Source: PGMQ 1.13.0 `pgmq.list_notify_insert_throttles`.
     """

@@ -1,4 +1,4 @@
-"""The functions that make and keep partitions, as calls; argument names are theirs."""
+"""Partitioned queues and maintenance, as calls."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ def create_partitioned(
     retention_interval: str | None = "100000",
     premake: int = 4,
 ) -> Call[None]:
-    """Create a queue and its archive in partitions; on one that exists, change these settings.
+    """Create a partitioned queue and archive; on an existing one, change these settings.
 
-    `maintain` makes the next partitions and drops the old ones. Without it messages go to a default partition, in
-    any number.
+    `maintain` creates new partitions and drops expired ones. Without maintenance, all further messages go to the
+    default partition.
 
     Args:
         queue_name: As for `create`.
-        partition_interval: What one partition takes: a number of messages, or a time such as `1 day`.
-        retention_interval: How far behind the last message, or now, a partition is dropped, read or not; None:
-            never. A number or a time, as the other.
-        premake: How many stand ready beyond the one in use, 1 or more.
+        partition_interval: Range of a partition: a number of messages, or a time such as `1 day`.
+        retention_interval: Distance behind the last message (or behind now) at which a partition is dropped, even
+            with unread messages; None: never. Of the same kind as `partition_interval`.
+        premake: Number of partitions to create in advance, 1 or more.
 
     Raises:
-        ArgumentError: An interval is none, or the two are not of one kind.
-        QueueNameError: As for `create`; or another queue has the table of its default partition.
-        ServerError: A queue of this name exists, and is not partitioned so.
+        ArgumentError: An interval is invalid, or the two are of different kinds.
+        QueueNameError: As for `create`; or another queue owns the table name of the default partition.
+        ServerError: The queue exists and is not partitioned in this way.
 
     Source: PGMQ 1.13.0 `pgmq.create_partitioned`; differences in sql/pgmq/README.md.
     """
@@ -48,21 +48,21 @@ def convert_archive_partitioned(
     retention_interval: str | None = "100000",
     leading_partition: int = 10,
 ) -> Call[None]:
-    """Put the archive of a queue into partitions; what it holds stays in it, as the first one.
+    """Partition the archive of a queue; its rows become the first partition.
 
-    Nothing is archived meanwhile: the archive is read once. Does nothing when it is partitioned already, or not
-    there.
+    Scans the archive once and blocks archiving meanwhile. Does nothing if the archive is already partitioned or
+    does not exist.
 
     Args:
-        table_name: The queue's name.
+        table_name: Name of the queue.
         partition_interval: As for `create_partitioned`.
         retention_interval: As for `create_partitioned`.
-        leading_partition: How many stand ready beyond the one in use, 1 or more.
+        leading_partition: Number of partitions to create in advance, 1 or more.
 
     Raises:
         ArgumentError: As for `create_partitioned`.
-        QueueNameError: Another queue has the table of its default partition.
-        ServerError: The archive has policies, triggers or indexes that were added to it.
+        QueueNameError: Another queue owns the table name of the default partition.
+        ServerError: Policies, triggers or indexes were added to the archive.
 
     Source: PGMQ 1.13.0 `pgmq.convert_archive_partitioned`; differences in sql/pgmq/README.md.
     """
@@ -80,22 +80,22 @@ def convert_archive_partitioned(
 
 @method(WorkQueue)
 def list_partitions(queue_name: str) -> Call[list[Partition]]:
-    """Return the partitions of a queue and then of its archive, in order, the default one of each last.
+    """Return the partitions of a queue, then those of its archive, in order, each with its default partition last.
 
-    Empty for what is not partitioned, and for a queue that does not exist.
+    Empty if the queue is not partitioned or does not exist.
     """
     return Call("select * from sluice.list_partitions(%s::text)", (queue_name,), record(Partition))
 
 
 @method(WorkQueue)
 def maintain() -> Call[list[MaintenanceStep]]:
-    """Do the next part of the work that keeps queues in order. Call it again and again, every few seconds.
+    """Run the next part of the maintenance of queues. Call it every few seconds.
 
-    A call takes a fraction of a second, and several at once share the work. It waits for nobody longer than that:
-    what is in use is left to a later call. Its locks are held to the end of the transaction, so give it its own.
+    A call takes a fraction of a second, and concurrent calls share the work. It waits no longer for locks; a table
+    in use is left to a later call. Locks are held until the end of the transaction, so give each call its own.
 
     Returns:
-        One record for each thing done, or given up for now. Empty: there was nothing to do.
+        One record for each task done or postponed. Empty: nothing to do.
 
     Raises:
         ServerError: The transaction is not READ COMMITTED.
@@ -105,12 +105,12 @@ def maintain() -> Call[list[MaintenanceStep]]:
 
 @method(WorkQueue)
 def list_failures() -> Call[list[MaintenanceFailure]]:
-    """Return the maintenance that failed at its last attempt: of queues, logs and share groups, and whole tasks.
+    """Return maintenance tasks whose last attempt failed, of queues, logs and share groups.
 
-    A failure is gone when the task succeeds, and a day after its last attempt.
+    A failure is removed when the task succeeds, and a day after the last attempt.
 
     Raises:
-        PrivilegeError: The role is no member of `sluice_admin` or `pgq_admin`.
+        PrivilegeError: The role is not a member of `sluice_admin` or `pgq_admin`.
 
     Source: `sluice.list_failures`.
     """

@@ -1,4 +1,4 @@
-"""The functions of schema `pgmq` as calls; argument names are theirs."""
+"""Queues, sending, metrics and topics: functions of schema `pgmq` as calls, with their argument names."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from pgsluice.client.records import QueueInfo, QueueMetrics, RoutingMatch, Topic
 
 @method(WorkQueue)
 def create(queue_name: str) -> Call[None]:
-    """Create a queue and its archive; do nothing when it exists.
+    """Create a queue and its archive; do nothing if it exists.
 
     Args:
-        queue_name: 1 to 47 bytes; letters, digits and underscores are always safe. Upper and lower case name the
-            same table.
+        queue_name: 1 to 47 bytes; letters, digits and underscores are always safe. Names that differ only in case
+            share a table.
 
     Raises:
-        QueueNameError: The name is empty, has control characters, or would share its table with another queue.
+        QueueNameError: The name is empty, contains control characters, or would share its table with another queue.
         ServerError: The name is too long or has `$`, `;`, `--` or a quote.
 
     Source: PGMQ 1.13.0 `pgmq.create`; differences in sql/pgmq/README.md.
@@ -40,9 +40,9 @@ def create(queue_name: str) -> Call[None]:
 
 @method(WorkQueue)
 def create_unlogged(queue_name: str) -> Call[None]:
-    """Create an unlogged queue: faster, and empty after a crash, a failover, or a suspend of a server like Neon's.
+    """Create an unlogged queue: faster, but empty after a crash, a failover or a suspend of a serverless database.
 
-    Its archive is logged and stays, and the ids go on. Does nothing when the queue exists, whatever its kind.
+    The archive is logged and kept, and ids continue. Does nothing if the queue exists, logged or unlogged.
 
     Args:
         queue_name: As for `create`.
@@ -58,13 +58,13 @@ def create_unlogged(queue_name: str) -> Call[None]:
 
 @method(WorkQueue)
 def drop_queue(queue_name: str) -> Call[bool]:
-    """Drop a queue with its messages, its archive and its bindings to topics.
+    """Drop a queue with its messages, its archive and its topic bindings.
 
     Returns:
-        True when it existed.
+        True if the queue existed.
 
     Raises:
-        QueueNameError: The table belongs to a queue whose name differs in case; it is named.
+        QueueNameError: The table belongs to a queue whose name differs in case; the error names it.
 
     Source: PGMQ 1.13.0 `pgmq.drop_queue`.
     """
@@ -82,12 +82,12 @@ def list_queues() -> Call[list[QueueInfo]]:
 
 @method(WorkQueue)
 def purge_queue(queue_name: str) -> Call[int]:
-    """Delete every message of a queue, visible or not, and leave its archive.
+    """Delete all messages of a queue, visible or not, and keep its archive.
 
-    Takes the table's exclusive lock: it waits for open readers, and others wait for it.
+    Takes an ACCESS EXCLUSIVE lock on the table: waits for open readers and blocks other sessions.
 
     Returns:
-        How many there were.
+        The number of deleted messages.
 
     Source: PGMQ 1.13.0 `pgmq.purge_queue`.
     """
@@ -96,7 +96,7 @@ def purge_queue(queue_name: str) -> Call[int]:
 
 @method(WorkQueue)
 def metrics(queue_name: str) -> Call[QueueMetrics]:
-    """Return the state of one queue; counts every message.
+    """Return the metrics of one queue; counts all messages.
 
     Source: PGMQ 1.13.0 `pgmq.metrics`.
     """
@@ -110,7 +110,7 @@ def metrics(queue_name: str) -> Call[QueueMetrics]:
 
 @method(WorkQueue)
 def metrics_all() -> Call[list[QueueMetrics]]:
-    """Return the state of every queue, by name.
+    """Return the metrics of every queue, by name; counts all messages.
 
     Source: PGMQ 1.13.0 `pgmq.metrics_all`.
     """
@@ -145,15 +145,15 @@ def send_batch(
 
 @method(WorkQueue)
 def bind_topic(pattern: str, queue_name: str) -> Call[None]:
-    """Let a queue get the messages whose routing key matches a pattern; twice does no harm.
+    """Bind a queue to the messages whose routing key matches a pattern; idempotent.
 
     Args:
-        pattern: Words joined by dots, up to 255 letters, digits, `-` and `_`; `*` stands for one word or a part of
-            it, `#` for anything, dots included. So `logs.#` matches `logs.a.b`, and not `logs`.
-        queue_name: An existing queue, in the upper and lower case of its creation.
+        pattern: Words joined by dots, up to 255 letters, digits, `-` and `_`; `*` matches one word or a part of it,
+            `#` matches anything, dots included. `logs.#` matches `logs.a.b`, but not `logs`.
+        queue_name: An existing queue, spelled as created.
 
     Raises:
-        ServerError: The pattern cannot be one, or the queue does not exist; the message says which.
+        ServerError: The pattern is invalid, or the queue does not exist; the error tells the cases apart.
 
     Source: PGMQ 1.13.0 `pgmq.bind_topic`.
     """
@@ -163,10 +163,10 @@ def bind_topic(pattern: str, queue_name: str) -> Call[None]:
 
 @method(WorkQueue)
 def unbind_topic(pattern: str, queue_name: str) -> Call[bool]:
-    """Take a binding away; the messages it brought stay.
+    """Remove a binding; messages already delivered stay.
 
     Returns:
-        False when there was none.
+        False when the binding did not exist.
 
     Raises:
         ServerError: The pattern or the name is empty.
@@ -179,10 +179,10 @@ def unbind_topic(pattern: str, queue_name: str) -> Call[bool]:
 
 @method(WorkQueue)
 def test_routing(routing_key: str) -> Call[list[RoutingMatch]]:
-    """Return the bindings that a routing key matches, by pattern and queue; nothing is sent.
+    """Return the bindings that match a routing key, by pattern and queue; nothing is sent.
 
     Raises:
-        ServerError: The key cannot be one; the message says why.
+        ServerError: The routing key is invalid; the error contains the reason.
 
     Source: PGMQ 1.13.0 `pgmq.test_routing`.
     """
@@ -192,7 +192,7 @@ def test_routing(routing_key: str) -> Call[list[RoutingMatch]]:
 
 @method(WorkQueue)
 def list_topic_bindings(queue_name: str | None = None) -> Call[list[TopicBinding]]:
-    """Return the bindings of one queue, or of all, the latest first; empty for a queue that does not exist.
+    """Return the topic bindings of one queue, or of all, latest first; empty if the queue does not exist.
 
     Source: PGMQ 1.13.0 `pgmq.list_topic_bindings`.
     """
@@ -204,21 +204,21 @@ def list_topic_bindings(queue_name: str | None = None) -> Call[list[TopicBinding
 
 @method(WorkQueue)
 def send_topic(routing_key: str, message: Any, *, headers: Any = None, delay: int = 0) -> Call[int]:
-    """Append one message to every queue bound to its routing key, once to each: to all or to none.
+    """Send one message to every queue bound to the routing key, once to each queue: to all or none.
 
     Args:
         routing_key: Words joined by dots, up to 255 letters, digits, `-` and `_`.
         message: As for `send`, but None is stored as JSON null.
         headers: As for `send`.
-        delay: Seconds until it becomes visible, 0 or more.
+        delay: Seconds until the message becomes visible, 0 or more.
 
     Returns:
-        How many queues got it; 0 when none is bound.
+        The number of queues that received the message; 0 if none is bound.
 
     Raises:
         PayloadError: As for `send`. Nothing was sent.
         ArgumentError: The delay is negative or not whole. Nothing was sent.
-        ServerError: The key cannot be one; the message says why. Nothing was sent.
+        ServerError: The routing key is invalid; the error contains the reason. Nothing was sent.
 
     Source: PGMQ 1.13.0 `pgmq.send_topic`.
     """
@@ -226,7 +226,7 @@ def send_topic(routing_key: str, message: Any, *, headers: Any = None, delay: in
         routing_key,
         Jsonb(None)
         if message is None
-        else json_parameter(message, "message"),  # it takes no SQL null
+        else json_parameter(message, "message"),  # SQL null is not allowed
         headers_parameter(headers, "headers"),
         whole(delay, "delay", 0),
     )
@@ -242,16 +242,16 @@ def send_batch_topic(
     headers: Sequence[Any] | None = None,
     delay: int | datetime | None = None,
 ) -> Call[dict[str, list[int]]]:
-    """Append messages to every queue bound to the routing key, once to each: to all or to none.
+    """Send messages to every queue bound to the routing key, once to each queue: to all or none.
 
     Args:
         routing_key: As for `send_topic`.
         messages: As for `send_batch`.
         headers: As for `send_batch`.
-        delay: As for `send`, for all of them.
+        delay: As for `send`, for all messages.
 
     Returns:
-        Their msg_ids by queue, in the order of the messages; empty when no queue is bound.
+        The msg_ids by queue, in the order of the messages; empty if no queue is bound.
 
     Raises:
         PayloadError: As for `send_batch`. Nothing was sent.

@@ -1,4 +1,4 @@
-"""The functions of schema `pgq` as calls."""
+"""Event logs, producers, ticks, consumers and batches: functions of schema `pgq` as calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def create_queue(queue_name: str) -> Call[bool]:
     """Create an event log with its first tick.
 
     Returns:
-        False when it existed.
+        False when the log existed.
 
     Source: PgQ 3.5.2 `pgq.create_queue`.
     """
@@ -33,8 +33,8 @@ def drop_queue(queue_name: str, *, force: bool = False) -> Call[None]:
         force: Unregister its consumers too.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        LogInUseError: It has consumers and `force` is False; they are named in the error's cause.
+        LogNotFoundError: The log does not exist.
+        LogInUseError: The log has consumers and `force` is False; the error's cause names them.
 
     Source: PgQ 3.5.2 `pgq.drop_queue`.
     """
@@ -49,11 +49,11 @@ def set_queue_config(queue_name: str, param_name: str, param_value: str) -> Call
         queue_name: An existing log.
         param_name: One of ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, rotation_period,
             external_ticker.
-        param_value: As PostgreSQL reads it: `500`, `3 seconds`, `true`.
+        param_value: In PostgreSQL's syntax: `500`, `3 seconds`, `true`.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        ArgumentError: There is no such setting.
+        LogNotFoundError: The log does not exist.
+        ArgumentError: The setting does not exist.
         PayloadError: It cannot have this value.
 
     Source: PgQ 3.5.2 `pgq.set_queue_config`.
@@ -67,7 +67,7 @@ def set_queue_config(queue_name: str, param_name: str, param_value: str) -> Call
 
 @method(EventLog)
 def get_queue_info(queue_name: str | None = None) -> Call[list[LogInfo]]:
-    """Return settings and state of one log, or of all, by name.
+    """Return the settings and state of one log, or of all, by name.
 
     Source: PgQ 3.5.2 `pgq.get_queue_info`.
     """
@@ -76,11 +76,11 @@ def get_queue_info(queue_name: str | None = None) -> Call[list[LogInfo]]:
 
 @method(EventLog)
 def current_event_table(queue_name: str) -> Call[str]:
-    """Return the table that events go into now, for a COPY in the same transaction.
+    """Return the table that currently receives events, for a COPY in the same transaction.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        LogStateError: The log is closed for events.
+        LogNotFoundError: The log does not exist.
+        LogStateError: The log accepts no events.
 
     Source: PgQ 3.5.2 `pgq.current_event_table`; differences in sql/pgq/README.md.
     """
@@ -98,21 +98,21 @@ def insert_event(
     ev_extra3: str | None = None,
     ev_extra4: str | None = None,
 ) -> Call[int]:
-    """Append one event; consumers get it after the commit and the tick that follows.
+    """Append one event; consumers receive it after the commit and the next tick.
 
     Args:
         queue_name: An existing log.
-        ev_type: What it is.
-        ev_data: What it says; text, JSON by convention.
-        ev_extra1: More of it, as are the next three.
+        ev_type: Type of the event.
+        ev_data: Text of the event, JSON by convention.
+        ev_extra1: Additional text, as are the next three.
 
     Returns:
-        Its ev_id.
+        The ev_id.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        LogStateError: The log is closed for events, or takes no more of them from one transaction.
-        PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
+        LogNotFoundError: The log does not exist.
+        LogStateError: The log accepts no events, or no more in one transaction.
+        PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
 
     Source: PgQ 3.5.2 `pgq.insert_event`.
     """
@@ -126,13 +126,13 @@ def insert_event(
 
 @method(EventLog)
 def register_consumer(queue_name: str, consumer_name: str) -> Call[bool]:
-    """Subscribe a consumer, from the latest tick on.
+    """Register a consumer at the latest tick.
 
     Returns:
-        False when it was subscribed already; its position is kept.
+        False when the consumer was already registered; its position is kept.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
 
     Source: PgQ 3.5.2 `pgq.register_consumer`.
     """
@@ -142,19 +142,19 @@ def register_consumer(queue_name: str, consumer_name: str) -> Call[bool]:
 
 @method(EventLog)
 def register_consumer_at(queue_name: str, consumer_name: str, tick_pos: int) -> Call[bool]:
-    """Subscribe a consumer from a tick on, or move it there; its open batch is closed.
+    """Register a consumer at a tick, or move it there and close its open batch.
 
     Args:
         queue_name: An existing log.
-        consumer_name: Its name.
-        tick_pos: A tick that the log still has: events after it come next.
+        consumer_name: Name of the consumer.
+        tick_pos: A tick that the log still keeps; the next batch starts after it.
 
     Returns:
-        False when it was subscribed already, and was moved.
+        False when the consumer was already registered and was moved.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        LogStateError: The log has no such tick, or not any more.
+        LogNotFoundError: The log does not exist.
+        LogStateError: The log does not have this tick, or no longer.
 
     Source: PgQ 3.5.2 `pgq.register_consumer_at`.
     """
@@ -164,10 +164,10 @@ def register_consumer_at(queue_name: str, consumer_name: str, tick_pos: int) -> 
 
 @method(EventLog)
 def unregister_consumer(queue_name: str, consumer_name: str) -> Call[int]:
-    """Remove a consumer's subscription and its position, and those of its subconsumers.
+    """Unregister a consumer and its subconsumers, and drop their positions.
 
     Returns:
-        How many were removed; 0 when there was none.
+        The number of consumers removed; 0 if none was registered.
 
     Source: PgQ 3.5.2 `pgq.unregister_consumer`.
     """
@@ -179,7 +179,7 @@ def unregister_consumer(queue_name: str, consumer_name: str) -> Call[int]:
 def get_consumer_info(
     queue_name: str | None = None, consumer_name: str | None = None
 ) -> Call[list[ConsumerInfo]]:
-    """Return position and lag of consumers, by log and name; None for either means all.
+    """Return the position and lag of consumers, by log and name; None for either means all.
 
     Source: PgQ 3.5.2 `pgq.get_consumer_info`.
     """
@@ -189,14 +189,14 @@ def get_consumer_info(
 
 @method(EventLog)
 def ticker(queue_name: str) -> Call[int | None]:
-    """Tick one log if it is time. Any number of processes may do so at once.
+    """Tick one log if a tick is due. Safe to call from any number of processes.
 
     Returns:
-        The tick_id, or None when it is not time or another session ticks it.
+        The tick_id, or None if no tick is due or another session is ticking the log.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        LogStateError: It is paused, ticked from outside, or the transaction is not READ COMMITTED.
+        LogNotFoundError: The log does not exist.
+        LogStateError: The log is paused or ticked externally, or the transaction is not READ COMMITTED.
 
     Source: PgQ 3.5.2 `pgq.ticker`; differences in sql/pgq/README.md.
     """
@@ -205,10 +205,10 @@ def ticker(queue_name: str) -> Call[int | None]:
 
 @method(EventLog)
 def ticker_all() -> Call[int]:
-    """Tick every log whose time it is.
+    """Tick every log whose tick is due.
 
     Returns:
-        How many were ticked.
+        The number of logs ticked.
 
     Source: PgQ 3.5.2 `pgq.ticker`.
     """
@@ -219,19 +219,19 @@ def ticker_all() -> Call[int]:
 def ticker_external(
     queue_name: str, tick_id: int, orig_timestamp: datetime, event_seq: int
 ) -> Call[int]:
-    """Tick a log that is ticked from outside, as a copy of another log is.
+    """Tick a log that is ticked externally, such as a copy of another log.
 
     Args:
         queue_name: A log whose `queue_external_ticker` is set.
-        tick_id: The other log's.
-        orig_timestamp: When it was made there, with a time zone.
-        event_seq: The last ev_id given out then.
+        tick_id: The tick_id of the original log.
+        orig_timestamp: Time of the original tick, with a time zone.
+        event_seq: The last ev_id assigned at that time.
 
     Returns:
         The tick_id.
 
     Raises:
-        LogStateError: The log is not ticked from outside, or has this tick or a later one.
+        LogStateError: The log is not ticked externally, or already has this tick or a later one.
 
     Source: PgQ 3.5.2 `pgq.ticker`.
     """
@@ -244,10 +244,10 @@ def ticker_external(
 
 @method(EventLog)
 def force_tick(queue_name: str) -> Call[int | None]:
-    """Let the next call of `ticker` tick, whatever the log's settings; it does not tick itself.
+    """Make the next call of `ticker` tick regardless of the log's settings; this call itself does not tick.
 
     Returns:
-        The last tick_id there is; the one to come is higher.
+        The current last tick_id; the next one is higher.
 
     Source: PgQ 3.5.2 `pgq.force_tick`.
     """
@@ -256,10 +256,10 @@ def force_tick(queue_name: str) -> Call[int | None]:
 
 @method(EventLog)
 def maint_retry_events() -> Call[int]:
-    """Move events that were asked for again, and whose time has come, back into their logs.
+    """Move events whose retry is due back into their logs.
 
     Returns:
-        How many were moved; call it again until it is 0.
+        The number of events moved; call it again until this is 0.
 
     Source: PgQ 3.5.2 `pgq.maint_retry_events`.
     """
@@ -268,14 +268,14 @@ def maint_retry_events() -> Call[int]:
 
 @method(EventLog)
 def next_batch(queue_name: str, consumer_name: str) -> Call[int | None]:
-    """Open the consumer's next batch, or return the one that is open.
+    """Open the consumer's next batch, or return its open batch.
 
     Returns:
-        The batch_id, or None when no tick has come since the last batch.
+        The batch_id, or None without a new tick since the last batch.
 
     Raises:
         ConsumerNotFoundError: The consumer is not registered on this log.
-        PositionLostError: Its position was given up.
+        PositionLostError: The consumer's position was dropped by the log's lag limits.
 
     Source: PgQ 3.5.2 `pgq.next_batch`.
     """
@@ -285,11 +285,11 @@ def next_batch(queue_name: str, consumer_name: str) -> Call[int | None]:
 
 @method(EventLog)
 def next_batch_info(queue_name: str, consumer_name: str) -> Call[OpenBatch | None]:
-    """Open the consumer's next batch as `next_batch` does, and return its ticks too.
+    """Open the consumer's next batch as `next_batch` does, and return it with its ticks.
 
     Raises:
         ConsumerNotFoundError: The consumer is not registered on this log.
-        PositionLostError: Its position was given up.
+        PositionLostError: The consumer's position was dropped by the log's lag limits.
 
     Source: PgQ 3.5.2 `pgq.next_batch_info`.
     """
@@ -306,21 +306,21 @@ def next_batch_custom(
     min_count: int | None = None,
     min_interval: timedelta | None = None,
 ) -> Call[OpenBatch | None]:
-    """Open a batch that collects several ticks. One that is open already is returned as it is.
+    """Open a batch that spans several ticks, or return the open batch unchanged.
 
     Args:
         queue_name: An existing log.
         consumer_name: A registered consumer.
-        min_lag: Take no tick that is younger.
-        min_count: Collect about so many events, if there are.
-        min_interval: Collect the events of so long a time, if there are.
+        min_lag: Minimum age of the batch's last tick.
+        min_count: Minimum number of events, approximately, if available.
+        min_interval: Minimum time span of the batch, if available.
 
     Returns:
-        The batch, or None when no tick satisfies the conditions yet.
+        The batch, or None if no tick satisfies the conditions yet.
 
     Raises:
         ConsumerNotFoundError: The consumer is not registered on this log.
-        PositionLostError: Its position was given up.
+        PositionLostError: The consumer's position was dropped by the log's lag limits.
 
     Source: PgQ 3.5.2 `pgq.next_batch_custom`.
     """
@@ -335,7 +335,7 @@ def next_batch_custom(
 
 @method(EventLog)
 def get_batch_info(batch_id: int) -> Call[BatchInfo | None]:
-    """Return whose open batch it is and its ticks; None when it is not open.
+    """Return the consumer and the ticks of an open batch; None if the batch is not open.
 
     Source: PgQ 3.5.2 `pgq.get_batch_info`.
     """
@@ -348,12 +348,12 @@ def get_batch_info(batch_id: int) -> Call[BatchInfo | None]:
 
 @method(EventLog)
 def get_batch_events(batch_id: int) -> Call[list[Event]]:
-    """Return the events of an open batch, by ev_id; the same each time until it is finished.
+    """Return the events of an open batch, by ev_id; the same ones until the batch is finished.
 
-    All at once: see `stream_batch_events` for batches that may be large.
+    Loads all events into memory; for large batches use `stream_batch_events`.
 
     Raises:
-        BatchNotFoundError: It is not open.
+        BatchNotFoundError: The batch is not open.
 
     Source: PgQ 3.5.2 `pgq.get_batch_events`.
     """
@@ -362,21 +362,21 @@ def get_batch_events(batch_id: int) -> Call[list[Event]]:
 
 @method(EventLog)
 def event_retry(batch_id: int, ev_id: int, retry_after: int | datetime) -> Call[bool]:
-    """Ask for one event of an open batch again; it comes in a later batch, to this consumer only.
+    """Schedule a retry of one event of an open batch; it is redelivered in a later batch, only to this consumer.
 
     Args:
         batch_id: An open batch.
-        ev_id: An event of it.
+        ev_id: Id of an event of the batch.
         retry_after: Seconds from now, 0 or more, or a time with a time zone.
 
     Returns:
-        False when it had been asked for already.
+        False when a retry was already scheduled.
 
     Raises:
         BatchNotFoundError: The batch is not open.
-        ArgumentError: It has no such event.
+        ArgumentError: The event is not in the batch.
 
-    Source: PgQ 3.5.2 `pgq.event_retry`. For many events, `retry` costs far less.
+    Source: PgQ 3.5.2 `pgq.event_retry`. For many events, use `retry`, which costs far less.
     """
     sql: LiteralString = (
         f"select pgq.event_retry(%s::bigint, %s::bigint, {int_or_time(retry_after)})"
@@ -386,17 +386,17 @@ def event_retry(batch_id: int, ev_id: int, retry_after: int | datetime) -> Call[
 
 @method(EventLog)
 def batch_retry(batch_id: int, retry_seconds: int) -> Call[int]:
-    """Ask for all events of an open batch again.
+    """Schedule a retry of all events of an open batch.
 
     Args:
         batch_id: An open batch.
         retry_seconds: Seconds from now, 0 or more.
 
     Returns:
-        How many are queued by this call: those asked for before are not among them.
+        The number of events scheduled by this call, without those scheduled before.
 
     Raises:
-        BatchNotFoundError: It is not open.
+        BatchNotFoundError: The batch is not open.
 
     Source: PgQ 3.5.2 `pgq.batch_retry`.
     """
@@ -409,12 +409,12 @@ def batch_retry(batch_id: int, retry_seconds: int) -> Call[int]:
 
 @method(EventLog)
 def finish_batch(batch_id: int) -> Call[bool]:
-    """Close a batch: the consumer moves behind its events.
+    """Finish a batch: move the consumer's position past its events.
 
-    In the transaction of the consumer's own writes this makes their effect an exactly-once effect.
+    In the transaction of the consumer's own writes, this gives them an exactly-once effect.
 
     Returns:
-        False when it was not open: another session finished it.
+        False when the batch was not open, because another session finished it.
 
     Raises:
         PositionLostError: The consumer's position was given up.
@@ -426,7 +426,7 @@ def finish_batch(batch_id: int) -> Call[bool]:
 
 @method(EventLog)
 def version() -> Call[str]:
-    """Return the version of PgQ whose contract this is, and ours; it begins with `3.5`.
+    """Return the version of PgQ's interface followed by our own; it starts with `3.5`.
 
     Source: PgQ 3.5.2 `pgq.version`.
     """

@@ -1,4 +1,4 @@
-"""The functions of schema `pgq_coop` as calls."""
+"""Cooperative consumers: functions of schema `pgq_coop` as calls."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pgsluice.client.calls.clients import EventLog, method
 
 @method(EventLog)
 def register_subconsumer(queue_name: str, consumer_name: str, subconsumer_name: str) -> Call[bool]:
-    """Register a subconsumer, and its consumer if need be.
+    """Register a subconsumer, and its consumer if necessary.
 
     Returns:
-        False when it was registered already.
+        False when it was already registered.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
 
     Source: pgq-coop 3.4 `pgq_coop.register_subconsumer`.
     """
@@ -29,19 +29,19 @@ def register_subconsumer(queue_name: str, consumer_name: str, subconsumer_name: 
 def unregister_subconsumer(
     queue_name: str, consumer_name: str, subconsumer_name: str, *, close_batch: bool = False
 ) -> Call[int]:
-    """Remove a subconsumer.
+    """Unregister a subconsumer.
 
     Args:
         queue_name: An existing log.
         consumer_name: Its consumer, which stays.
-        subconsumer_name: The one to remove.
-        close_batch: Close its open batch: nobody else gets those events.
+        subconsumer_name: The subconsumer to unregister.
+        close_batch: Close its open batch; its events are not delivered to another subconsumer.
 
     Returns:
-        How many were removed, 0 or 1.
+        The number of subconsumers removed, 0 or 1.
 
     Raises:
-        LogStateError: It has an open batch and `close_batch` is False.
+        LogStateError: The subconsumer has an open batch and `close_batch` is False.
 
     Source: pgq-coop 3.4 `pgq_coop.unregister_subconsumer`.
     """
@@ -63,14 +63,14 @@ def next_batch_custom(
     min_interval: timedelta | None = None,
     dead_interval: timedelta | None = None,
 ) -> Call[int | None]:
-    """Open a batch as `coop_next_batch` does, collected as `next_batch_custom` does.
+    """Open a batch as `coop_next_batch` does, with the conditions of `next_batch_custom`.
 
     Returns:
-        The batch_id, or None when there is nothing to do.
+        The batch_id, or None if no batch is available.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        LogStateError: The consumer itself has a batch open.
+        LogNotFoundError: The log does not exist.
+        LogStateError: The consumer itself has an open batch.
 
     Source: pgq-coop 3.4 `pgq_coop.next_batch_custom`.
     """
@@ -90,20 +90,20 @@ def next_batch(
     *,
     dead_interval: timedelta | None = None,
 ) -> Call[int | None]:
-    """Open the subconsumer's next batch, or return the one that is open. Registers it if need be.
+    """Open the subconsumer's next batch, or return its open batch. Registers the subconsumer if necessary.
 
     Args:
         queue_name: An existing log.
-        consumer_name: The consumer whose events are shared out.
-        subconsumer_name: The one that asks.
-        dead_interval: Take over the batch of a subconsumer that was not active for so long; None: of nobody.
+        consumer_name: The consumer whose batches the subconsumers share.
+        subconsumer_name: The subconsumer that opens the batch.
+        dead_interval: Take over the batch of a subconsumer after this time without activity; None: never.
 
     Returns:
-        The batch_id, or None when there is nothing to do.
+        The batch_id, or None if no batch is available.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        LogStateError: The consumer itself has a batch open.
+        LogNotFoundError: The log does not exist.
+        LogStateError: The consumer itself has an open batch.
 
     Source: pgq-coop 3.4 `pgq_coop.next_batch`; differences in sql/pgq/README.md.
     """
@@ -113,10 +113,10 @@ def next_batch(
 
 @method(EventLog, name="coop_finish_batch")
 def finish_batch(batch_id: int) -> Call[bool]:
-    """Close a subconsumer's batch.
+    """Finish a subconsumer's batch.
 
     Returns:
-        False when it was not open, as after another subconsumer took it over.
+        False when the batch was not open, as after a takeover by another subconsumer.
 
     Source: pgq-coop 3.4 `pgq_coop.finish_batch`.
     """

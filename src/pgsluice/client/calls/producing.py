@@ -1,4 +1,4 @@
-"""Many events at once: as arrays, which return their ids, or as a COPY, which takes any number."""
+"""Bulk insert of events: as arrays, which return ids, or as a COPY of any number of events."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from pgsluice.client.calls.payload import event_parameters
 from pgsluice.client.calls.pgq import current_event_table
 from pgsluice.client.log_records import NewEvent
 
-# From here on a COPY. It takes less work from 50 events on (200 of 100 bytes: 2.2 ms of CPU on both sides, not 3.3 ms),
-# but four round trips more, which arrays are worth while they are few.
+# COPY from this number of events on. It needs less CPU from 50 events on (200 of 100 bytes: 2.2 ms on both sides,
+# arrays 3.3 ms), but four more round trips.
 COPY_FROM_EVENTS = 200
 
 
 @method(EventLog)
 def insert_events(queue_name: str, events: Sequence[NewEvent]) -> Call[list[int]]:
-    """Append events; consumers get them after the commit and the tick that follows.
+    """Append events; consumers receive them after the commit and the next tick.
 
     Args:
         queue_name: An existing log.
-        events: Any number; they are sent in one statement, so it has to fit into memory here and on the server.
+        events: Sent in one statement, so they must fit into memory here and on the server.
 
     Returns:
-        Their ev_ids, in the order of the events.
+        The ev_ids, in the order of the events.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        LogStateError: The log is closed for events, or takes fewer of them from one transaction.
-        PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
+        LogNotFoundError: The log does not exist.
+        LogStateError: The log accepts no events, or not this many in one transaction.
+        PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
 
     Source: `sluice.insert_events`.
     """
     fields = list(zip(*_checked(events), strict=True)) or [()] * len(NewEvent._fields)
-    # ev_data says how many there are; of the others, one that nobody uses need not be sent.
+    # The length of ev_data gives the number of events; another field is sent only if an event has it.
     arrays = [
         list(values) if name == "ev_data" or any(value is not None for value in values) else None
         for name, values in zip(NewEvent._fields, fields, strict=True)
@@ -52,24 +52,24 @@ def insert_events(queue_name: str, events: Sequence[NewEvent]) -> Call[list[int]
 
 @method(EventLog)
 def insert_many(queue_name: str, events: Iterable[NewEvent]) -> CallOrCopy[int]:
-    """Append any number of events, by COPY where there are many.
+    """Append any number of events, by COPY if there are many.
 
-    All of them are appended, or none: on a pool, or in autocommit mode, they are a transaction of their own. When
-    this fails in a transaction of the caller's, that has to be rolled back.
+    All are appended, or none: on a pool or in autocommit mode, they are a transaction of their own. After an error
+    in the caller's transaction, roll it back.
 
     Args:
         queue_name: An existing log.
-        events: Taken one by one, so that it may be a generator over more than fits into memory. It must not use
-            this connection.
+        events: Consumed one by one, so it can be a generator over more than fits into memory. It must not use this
+            connection.
 
     Returns:
-        How many there were.
+        The number of events.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        LogStateError: The log is closed for events. Its limit of events per transaction holds for fewer than
-            200 of them: a COPY is not counted.
-        PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
+        LogNotFoundError: The log does not exist.
+        LogStateError: The log accepts no events. The limit of events per transaction applies only below 200 events:
+            a COPY is not counted.
+        PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
 
     Source: `sluice.insert_events` and `pgq.current_event_table`.
     """

@@ -1,4 +1,4 @@
-"""A work queue as a stream: micro-batches of claimed messages that can be read again until they are settled."""
+"""A work queue as a stream: micro-batches of claimed messages, re-readable until they are settled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgsluice.client.records import QueueStream
 
 
 class Claimed(NamedTuple):
-    """A micro-batch: its number, how many messages, and when the first of them came; None if claimed before."""
+    """A micro-batch: number, message count, and time of the first message (None if claimed before)."""
 
     seq: int
     messages: int
@@ -20,7 +20,7 @@ class Claimed(NamedTuple):
 
 
 def queue_stream_start(stream_name: str, queue_name: str) -> Call[tuple[int, int]]:
-    """Register a reader, or find it: its id, and the last micro-batch that it settled."""
+    """Register a stream, or find it; return its id and its last settled micro-batch."""
     return Call(
         "select s.stream_id, s.seq from sluice.queue_stream_start(%s::text, %s::text) as s",
         (stream_name, queue_name),
@@ -30,7 +30,7 @@ def queue_stream_start(stream_name: str, queue_name: str) -> Call[tuple[int, int
 
 
 def queue_stream_claim(stream_id: int, from_seq: int, qty: int) -> Call[Claimed | None]:
-    """Find or claim the next micro-batch; None when nothing is visible."""
+    """Find or claim the next micro-batch; None if no message is visible."""
     return Call(
         "select c.seq, c.messages, c.first_enqueued_at from "
         "sluice.queue_stream_claim(%s::bigint, %s::bigint, %s::integer) as c",
@@ -48,7 +48,7 @@ def queue_stream_slices(
     slice_messages_min: int,
     columns: Sequence[str],
 ) -> Call[list[str]]:
-    """Compose the queries for the messages of micro-batches."""
+    """Return the queries for the messages of micro-batches."""
     return Call(
         "select s.query from sluice.queue_stream_slices("
         "%s::bigint, %s::bigint, %s::bigint, %s::integer, %s::integer, %s::text[]) as s order by s.slice",
@@ -58,7 +58,7 @@ def queue_stream_slices(
 
 
 def queue_stream_settle(stream_id: int, to_seq: int, *, archive: bool) -> Call[int]:
-    """Archive or delete the messages of micro-batches that are stored; how many."""
+    """Archive or delete the messages of stored micro-batches; return their number."""
     return Call(
         "select sluice.queue_stream_settle(%s::bigint, %s::bigint, %s::boolean)",
         (stream_id, to_seq, archive),
@@ -68,14 +68,14 @@ def queue_stream_settle(stream_id: int, to_seq: int, *, archive: bool) -> Call[i
 
 @method(WorkQueue)
 def release_claims(stream_name: str) -> Call[int | None]:
-    """Give up a stream of a queue: what it claimed and did not settle is visible again at once.
+    """Drop a stream of a queue; its unsettled messages become visible immediately.
 
     Args:
-        stream_name: The option `consumer` of Spark's query, which has to be stopped. What it had stored and not
-            settled comes twice; started again with its checkpoint, it fails and says why.
+        stream_name: The option `consumer` of the Spark query. Stop the query first: messages that it stored but did
+            not settle are delivered twice, and a restart from its checkpoint fails with the reason.
 
     Returns:
-        How many messages; None when there is no such stream.
+        The number of messages released; None if the stream does not exist.
 
     Source: `sluice.release_claims`.
     """
@@ -84,7 +84,7 @@ def release_claims(stream_name: str) -> Call[int | None]:
 
 @method(WorkQueue)
 def list_queue_streams() -> Call[list[QueueStream]]:
-    """Return the streams that read queues, by name, and what each has claimed and not settled.
+    """Return the streams of queues, by name, with their unsettled messages.
 
     Source: `sluice.list_queue_streams`.
     """
@@ -97,5 +97,5 @@ def list_queue_streams() -> Call[list[QueueStream]]:
 
 
 def clock() -> Call[datetime]:
-    """What time it is at the server."""
+    """Return the server's time."""
     return Call("select clock_timestamp()", (), scalar)

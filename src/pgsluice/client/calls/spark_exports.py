@@ -1,4 +1,4 @@
-"""What the Spark pipeline `archive` asks of the server: what an archive holds that a lake does not, for certain."""
+"""Archive exports to a lake, for the Spark pipeline `archive`, as calls."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pgsluice.client.calls.call import Call, column, one, record, scalar
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Archived messages that an export has not verified.
+    """A range of archived messages that an export has not verified.
 
     Attributes:
-        first_msg_id, last_msg_id: They are between these, both included, and not all there is between them.
-        messages: How many.
+        first_msg_id, last_msg_id: Bounds of their ids, both included; the range may contain other messages.
+        messages: Number of messages.
     """
 
     first_msg_id: int
@@ -25,11 +25,11 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the server says of rows that were found in the lake.
+    """Result of comparing rows of the lake with the archive.
 
     Attributes:
-        verified: So many are equal to the archive's, and marked as verified.
-        different: The msg_ids of those that are in the archive too, and differ.
+        verified: Number of equal rows, now marked as verified.
+        different: The msg_ids of rows that differ from the archive.
     """
 
     verified: int
@@ -37,7 +37,7 @@ class Verdict:
 
 
 def create_export(queue_name: str, export_name: str, lake: str, lake_id: str) -> Call[bool]:
-    """Register an export; True when it is new."""
+    """Register an export; True if it is new."""
     return Call(
         "select sluice.create_export(%s::text, %s::text, %s::text, %s::text)",
         (queue_name, export_name, lake, lake_id),
@@ -47,7 +47,7 @@ def create_export(queue_name: str, export_name: str, lake: str, lake_id: str) ->
 
 
 def export_backlog(queue_name: str, export_name: str) -> Call[list[Backlog]]:
-    """Where the messages are that the export has not verified, lowest first."""
+    """Return the ranges of messages that the export has not verified, lowest first."""
     return Call(
         "select * from sluice.export_backlog(%s::text, %s::text)",
         (queue_name, export_name),
@@ -59,7 +59,7 @@ def export_backlog(queue_name: str, export_name: str) -> Call[list[Backlog]]:
 def export_slices(
     queue_name: str, export_name: str, slice_count: int, columns: Sequence[str]
 ) -> Call[list[str]]:
-    """Compose the queries for the messages that the export has not verified."""
+    """Return the queries for the messages that the export has not verified."""
     return Call(
         "select s.query from sluice.export_slices("
         "%s::text, %s::text, %s::integer, %s::text[]) as s order by s.slice",
@@ -76,7 +76,7 @@ def verify_exported(
     enqueued_us: Sequence[int],
     hashes: Sequence[bytes],
 ) -> Call[Verdict]:
-    """Mark the messages whose rows in the lake equal them: sql/sluice/functions/exports/verify_exported.sql."""
+    """Mark messages as verified whose lake rows are equal; see sql/sluice/functions/exports/verify_exported.sql."""
     sql: LiteralString = (
         "select * from sluice.verify_exported("
         "%s::text, %s::text, %s::bigint[], %s::bigint[], %s::bytea[])"
@@ -90,7 +90,7 @@ def verify_exported(
 
 
 def drop_exported(queue_name: str, rows_max: int) -> Call[int]:
-    """Drop archived messages that every export of the queue has verified; how many."""
+    """Delete archived messages that every export of the queue has verified; return their number."""
     return Call(
         "select sluice.drop_exported(%s::text, %s::integer)",
         (queue_name, rows_max),

@@ -1,4 +1,4 @@
-"""Messages in bulk as a COPY, whose JSON is text already: what comes from a file is stored digit by digit."""
+"""Bulk insert of messages as a COPY of JSON text, which keeps numbers from files exact."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MessageRow = tuple[datetime, str | None, str | None]
 
 
 def copy_messages(table: str, rows: Iterable[MessageRow]) -> Copy:
-    """Copy messages into a queue's table.
+    """Return a COPY of messages into a queue's table.
 
     Args:
-        table: As `spark_sinks.queue_table` names it.
-        rows: From when on each is visible, it, and its headers.
+        table: As returned by `spark_sinks.queue_table`.
+        rows: For each message: the time when it becomes visible, its JSON and its headers.
     """
     statement = sql.SQL("copy {} (vt, message, headers) from stdin").format(
         sql.Identifier("pgmq", table)

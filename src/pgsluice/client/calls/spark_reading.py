@@ -1,6 +1,6 @@
-"""How a query that the server composed is run by Spark's tasks: the statements around it.
+"""Statements with which Spark's tasks run the queries returned by the server.
 
-They are no calls: they take no parameters, and whatever driver reads the rows runs them.
+Plain statements instead of calls, so that any driver can run them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pgsluice.client.calls.call import Call, column
 
 BEGIN_READING: LiteralString = "begin read only"
 END_READING: LiteralString = "commit"
-# A transaction that holds a snapshot for others has nothing to do itself.
+# A transaction that only exports a snapshot is idle.
 STAY_OPEN: tuple[LiteralString, ...] = ("set local idle_in_transaction_session_timeout to 0",)
-# Times as text are to be read the same, whatever the role's own settings are.
+# Text of times must not depend on the role's settings.
 PLAIN_TEXT: tuple[LiteralString, ...] = (
     "set local datestyle to 'ISO'",
     "set local timezone to 'UTC'",
@@ -25,13 +25,13 @@ PLAIN_TEXT: tuple[LiteralString, ...] = (
 
 
 def copy_out(query: str) -> sql.Composed:
-    """The statement that gives a query's rows as CSV."""
-    # The server composed it, so it is no text of a caller's.
+    """Return the statement that writes a query's rows as CSV."""
+    # From the server, not input of a caller.
     return sql.SQL("copy ({}) to stdout (format csv)").format(sql.SQL(query))
 
 
 def filter_queries(queries: Sequence[str], conditions: Sequence[dict[str, Any]]) -> Call[list[str]]:
-    """Compose queries for those rows of other queries that meet all of these conditions."""
+    """Return queries for the rows of other queries that meet all conditions."""
     return Call(
         "select f.query from sluice.filter_queries(%s::text[], %s::jsonb) as f order by f.slice",
         (list(queries), Jsonb(list(conditions))),

@@ -1,4 +1,4 @@
-"""What sinks ask of the server: a ledger of what was written, and stages for rows that wait for their commit."""
+"""Sinks: a ledger of committed versions, and staging tables for rows before their commit; as calls."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from psycopg import sql
 
 from pgsluice.client.calls.call import Call, row, scalar
 
-# Answered by any connection that is alive.
+# Connection check.
 PING = "select 1"
 
 
 def sink_commit(
     sink_id: str, version: int, *, detail: Any = None, keep: timedelta | None = None
 ) -> Call[bool]:
-    """Note a version of a sink in the transaction of its rows; False when it or a later one is there already."""
+    """Record a version of a sink in the transaction of its rows; False if this or a later one is recorded."""
     return Call(
         "select sluice.sink_commit(%s::text, %s::bigint, %s::jsonb, %s::interval)",
         (sink_id, version, None if detail is None else json.dumps(detail), keep),
@@ -27,7 +27,7 @@ def sink_commit(
 
 
 def sink_position(sink_id: str) -> Call[tuple[int, Any] | None]:
-    """Find the newest version of a sink and its detail; other writers of it wait for the end of this transaction."""
+    """Return the newest version of a sink and its detail, and lock the sink until the end of this transaction."""
     return Call(
         "select p.version, p.detail from sluice.sink_position(%s::text) as p",
         (sink_id,),
@@ -36,17 +36,17 @@ def sink_position(sink_id: str) -> Call[tuple[int, Any] | None]:
 
 
 def forget_sink(sink_id: str) -> Call[bool]:
-    """Forget which version of a sink was committed."""
+    """Delete the recorded version of a sink."""
     return Call("select sluice.forget_sink(%s::text)", (sink_id,), scalar)
 
 
 def set_sink_owner(sink_id: str, owner: str) -> Call[bool]:
-    """Hand a sink over to another role."""
+    """Change the owner of a sink."""
     return Call("select sluice.set_sink_owner(%s::text, %s::name)", (sink_id, owner), scalar)
 
 
 def create_stage(sink_id: str, version: int, columns: Sequence[str]) -> Call[int]:
-    """Make a table for rows of a sink; its number."""
+    """Create a staging table of a sink; return its number."""
     return Call(
         "select sluice.create_stage(%s::text, %s::bigint, %s::text[])",
         (sink_id, version, list(columns)),
@@ -55,12 +55,12 @@ def create_stage(sink_id: str, version: int, columns: Sequence[str]) -> Call[int
 
 
 def drop_stages(sink_id: str, version: int) -> Call[int]:
-    """Drop the stages of a sink, of this version and those before."""
+    """Drop the staging tables of a sink up to this version."""
     return Call("select sluice.drop_stages(%s::text, %s::bigint)", (sink_id, version), scalar)
 
 
 def send_staged(queue_name: str | None, rows_in_stages: Sequence[tuple[int, int]]) -> Call[int]:
-    """Send the rows of stages as messages; each stage with how many rows it must have."""
+    """Send the rows of staging tables as messages; each stage with its expected number of rows."""
     return Call(
         "select sluice.send_staged(%s::text, %s::bigint[], %s::bigint[])",
         (queue_name, *_columns(rows_in_stages)),
@@ -70,7 +70,7 @@ def send_staged(queue_name: str | None, rows_in_stages: Sequence[tuple[int, int]
 
 
 def insert_staged(log: str | None, rows_in_stages: Sequence[tuple[int, int]]) -> Call[int]:
-    """Append the rows of stages as events; each stage with how many rows it must have."""
+    """Append the rows of staging tables as events; each stage with its expected number of rows."""
     return Call(
         "select sluice.insert_staged(%s::text, %s::bigint[], %s::bigint[])",
         (log, *_columns(rows_in_stages)),
@@ -79,7 +79,7 @@ def insert_staged(log: str | None, rows_in_stages: Sequence[tuple[int, int]]) ->
 
 
 def queue_table(queue_name: str) -> Call[tuple[str, datetime]]:
-    """The name of a queue's table in schema pgmq, and what time it is there."""
+    """Return the name of a queue's table in schema pgmq, and the server's time."""
     return Call(
         "select pgmq.format_table_name(%s::text, 'q'), now()",
         (queue_name,),
@@ -88,7 +88,7 @@ def queue_table(queue_name: str) -> Call[tuple[str, datetime]]:
 
 
 def log_table(log: str) -> Call[str]:
-    """The name of the table in schema pgq that a log is filling."""
+    """Return the name of a log's current event table in schema pgq."""
     return Call(
         "select pgq.current_event_table(%s::text)",
         (log,),
@@ -97,12 +97,12 @@ def log_table(log: str) -> Call[str]:
 
 
 def stage_table(stage_id: int) -> str:
-    """The name of a stage's table, in schema sluice."""
+    """Return the name of a staging table in schema sluice."""
     return f"stage_{stage_id}"
 
 
 def copy_into_stage(stage_id: int, columns: Sequence[str]) -> sql.Composed:
-    """The COPY that takes rows for a stage from the client."""
+    """Return the COPY statement into a staging table."""
     return sql.SQL("copy {} ({}) from stdin").format(
         sql.Identifier("sluice", stage_table(stage_id)),
         sql.SQL(", ").join(map(sql.Identifier, columns)),

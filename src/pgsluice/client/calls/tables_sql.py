@@ -1,4 +1,4 @@
-"""The statements of `tables`; {queue}, {archive} and {ids} are a queue's table, its archive and its sequence of ids."""
+"""Statements of `tables`; {queue}, {archive} and {ids} are a queue's table, its archive and its id sequence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import LiteralString
 
 
 def _with(statement: LiteralString, **parts: LiteralString) -> LiteralString:
-    """A statement with its parts put in; what is written as {part} and not given stays for later."""
+    """Return a statement with these parts substituted; other {part}s stay."""
     for name, part in parts.items():
         statement = statement.replace("{" + name + "}", part)
     return statement
@@ -38,7 +38,7 @@ CREATE: tuple[LiteralString, ...] = (
 )
 
 _COUNTING: LiteralString = "grant select (msg_id, read_ct, enqueued_at, last_read_at, vt) on "
-# As pgmq._grant_queue gives them.
+# As in pgmq._grant_queue.
 GRANTS: dict[str, tuple[LiteralString, ...]] = {
     "pg_monitor": (
         "grant select on {queue} to pg_monitor",
@@ -92,8 +92,8 @@ select
 from {queue} as queued
 """
 
-# Without a delay a message is visible from now() on, when it was enqueued: that makes it ready and not deferred. A
-# delay counts from the call: from now(), the start of the transaction, it would already be partly spent.
+# Without a delay, vt equals enqueued_at, now(), which makes the message ready instead of deferred. A delay counts from
+# the call, not from now(), the start of the transaction.
 _LATER: LiteralString = (
     "pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs => %s::integer)"
 )
@@ -102,7 +102,7 @@ SEND = _with(_SEND, vt="pg_catalog.now()")
 SEND_LATER = _with(_SEND, vt=_LATER)
 SEND_AT = _with(_SEND, vt="%s::timestamptz")
 
-# The ids follow the array because the rows are inserted in its order.
+# Inserting in the order of the array assigns the ids in that order.
 _SEND_BATCH: LiteralString = """
 insert into {queue} (vt, message, headers)
 select {vt}, item.message, item.headers
@@ -114,9 +114,9 @@ SEND_BATCH = _with(_SEND_BATCH, vt="pg_catalog.now()")
 SEND_BATCH_LATER = _with(_SEND_BATCH, vt=_LATER)
 SEND_BATCH_AT = _with(_SEND_BATCH, vt="%s::timestamptz")
 
-# The ready messages with the lowest ids, and among the 1,000 that became due first those with the lowest; locked. The
-# time is taken once, in a step of its own: in the query it would be volatile, and no index could serve the comparison.
-# All that is given comes from there as a value of one row, so the plan does not depend on it.
+# Locks the ready messages with the lowest ids, and of the 1,000 deferred messages that were due first, those with the
+# lowest ids. The clock is read once in its own CTE: a volatile function in the query could not use an index. Parameters
+# come from the same row, so that the plan does not depend on their values.
 _CLAIM: LiteralString = """
 with given as materialized (
     select pg_catalog.clock_timestamp() as now, %s::integer as qty{more}
@@ -176,7 +176,7 @@ _READ: LiteralString = _with(
 _CONTAINS: LiteralString = (
     "\n              and queued.message @> (select given.conditional from given)"
 )
-# A claim that a crash loses only leaves its message visible.
+# A crash that loses a read only leaves its message visible.
 _ASYNCHRONOUS: LiteralString = ", pg_catalog.set_config('synchronous_commit', 'off', true)"
 READ = _with(_READ, more="", contains="")
 READ_OWN_TRANSACTION = _with(_READ, more=_ASYNCHRONOUS, contains="")

@@ -1,4 +1,4 @@
-"""What a process asks of the database before it works there, and who keeps it in order, as calls."""
+"""Checks and settings of a session before it starts work, leader election and extra maintenance, as calls."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pgsluice.client.calls.clients import EventLog, method
 
 
 class Server(NamedTuple):
-    """Where a session has got.
+    """Server and role of a session.
 
     Attributes:
-        backend_pid: The number of the server's process; another one than the client was given behind a pooler.
-        is_standby: It copies another server, and takes no writes.
-        is_read_only: Transactions are read-only unless they say otherwise.
-        role_name: Who this session is.
-        database_name: Where.
+        backend_pid: Process id of the server process; behind a pooler, it differs from the client's.
+        is_standby: True if the server is a standby, which accepts no writes.
+        is_read_only: True if transactions are read-only by default.
+        role_name: Current role.
+        database_name: Current database.
     """
 
     backend_pid: int
@@ -28,16 +28,16 @@ class Server(NamedTuple):
 
 
 class Connections(NamedTuple):
-    """What bounds the connections of a role, and how many there are now, that of the call left out.
+    """Connection limits of a role and the connections in use, without that of the call.
 
     Attributes:
-        role_name: Who this session logged in as.
-        server_max: What the server has for this role: `max_connections` less what is reserved for others.
-        server_used: Connections of clients.
+        role_name: Login role of the session.
+        server_max: `max_connections` less the connections reserved for other roles.
+        server_used: Client connections in use.
         role_max: The `CONNECTION LIMIT` of the role, or None.
-        role_used: Connections of the role.
+        role_used: Connections of the role in use.
         database_max: The `CONNECTION LIMIT` of the database, or None.
-        database_used: Connections to the database.
+        database_used: Connections to the database in use.
     """
 
     role_name: str
@@ -50,11 +50,11 @@ class Connections(NamedTuple):
 
     @property
     def left(self) -> int:
-        """How many more this role may open."""
+        """Number of connections that this role can still open."""
         return max(0, min(limit - used for _, limit, used in self._bounds()))
 
     def described(self) -> str:
-        """Return the bounds as text: `server 12 of 97, database 3 of 20`."""
+        """Return the limits as text: `server 12 of 97, database 3 of 20`."""
         return ", ".join(f"{name} {used} of {limit}" for name, limit, used in self._bounds())
 
     def _bounds(self) -> list[tuple[str, int, int]]:
@@ -67,7 +67,7 @@ class Connections(NamedTuple):
 
 
 class ExtraMaintenance(NamedTuple):
-    """A function that a log names in `queue_extra_maint`, to be called with the log's name."""
+    """A maintenance function from a log's `queue_extra_maint`, called with the log's name."""
 
     queue_name: str
     function_name: str
@@ -83,7 +83,7 @@ def server() -> Call[Server]:
 
 
 def connections_left() -> Call[Connections]:
-    """A session that belongs to another role shows its database, and not always its kind."""
+    """Return the connection limits; sessions of other roles may hide their backend_type, and count as clients."""
     return Call(
         "select r.rolname::text, "
         "current_setting('max_connections')::integer - case when r.rolsuper then 0 else "
@@ -104,7 +104,7 @@ def connections_left() -> Call[Connections]:
 
 
 def forbidden(function_names: Sequence[str]) -> Call[list[str]]:
-    """Of these functions, `schema.name`, those that are there and that the session may not call."""
+    """Return the functions, as `schema.name`, that exist but the session cannot execute."""
     return Call(
         "select distinct format('%%s.%%s', n.nspname, p.proname) "
         "from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace "
@@ -117,7 +117,7 @@ def forbidden(function_names: Sequence[str]) -> Call[list[str]]:
 
 
 def check_client(interval_ms: int) -> Call[list[str]]:
-    """Let the server look this often whether the client of a running statement is there, unless it does already."""
+    """Set client_connection_check_interval unless it is already set."""
     return Call(
         "select set_config(name, %s::text, false) from pg_settings "
         "where name = 'client_connection_check_interval' and setting = '0'",
@@ -127,7 +127,7 @@ def check_client(interval_ms: int) -> Call[list[str]]:
 
 
 def set_settings(settings: Mapping[str, str]) -> Call[list[str]]:
-    """Give settings of the session values, by name."""
+    """Set settings of the session."""
     return Call(
         "select set_config(s.name, s.setting, false) from unnest(%s::text[], %s::text[]) as s (name, setting)",
         (list(settings), list(settings.values())),
@@ -136,7 +136,7 @@ def set_settings(settings: Mapping[str, str]) -> Call[list[str]]:
 
 
 def wait_for_locks(at_most_ms: int) -> Call[str]:
-    """Let statements of this transaction fail when they wait longer for a lock."""
+    """Set lock_timeout for this transaction."""
     return Call("select set_config('lock_timeout', %s::text, true)", (str(at_most_ms),), scalar)
 
 
@@ -146,7 +146,7 @@ def lead(backend_pid: int) -> Call[bool | None]:
 
 @method(EventLog)
 def list_extra_maint() -> Call[list[ExtraMaintenance]]:
-    """Return the functions that logs name in `queue_extra_maint`, in the order in which they are to be called.
+    """Return the functions in the `queue_extra_maint` of logs, in the order to call them.
 
     Source: `sluice.list_extra_maint`.
     """
@@ -159,13 +159,13 @@ def list_extra_maint() -> Call[list[ExtraMaintenance]]:
 
 @method(EventLog)
 def run_extra_maint(queue_name: str, function_name: str) -> Call[bool]:
-    """Call a function that a log names in `queue_extra_maint`, with the log's name and this session's rights.
+    """Call a function from a log's `queue_extra_maint` with the log's name and this session's privileges.
 
     Returns:
-        Whether it was called; False when the log does not name it.
+        True if the function was called; False when the log's `queue_extra_maint` does not contain it.
 
     Raises:
-        SluiceError: What the function raises.
+        SluiceError: The error that the function raises.
 
     Source: `sluice.run_extra_maint`.
     """

@@ -1,4 +1,4 @@
--- Sessions that a killed run left behind; returns how many are still there.
+-- Terminate the sessions of a killed run; returns the number of remaining ones.
 select count(pg_terminate_backend(pid))
 from pg_stat_activity
 where datname = 'pgsluice_demo'

@@ -1,4 +1,4 @@
--- The events of the log as they stand in the database, under a name that does not hold the log's number.
+-- The events of the log, under a name without the log's number.
 do $$
 declare
     v_events text;

@@ -1,4 +1,4 @@
--- The rows of the final table.
+-- The counts of the result.
 select
     (select accounts from demo.run) as accounts,
     (select count(*) from public.pgbench_history) as transactions,

@@ -1,4 +1,4 @@
--- A database we created and were killed before we marked it holds nothing at all.
+-- True for a database whose creation was interrupted before it was marked.
 select not exists (
     select
     from pg_catalog.pg_class as c

@@ -1,2 +1,2 @@
--- Without it the planner takes the joins below for tiny ones.
+-- Without statistics the planner underestimates the joins of the checks.
 analyze lake_balance, lake_event;

@@ -1,4 +1,4 @@
--- For the progress display and the waits; cheap enough to be asked twice a second.
+-- For the progress display and the waits; cheap enough for two calls per second.
 select
     (select count(*) from public.pgbench_history) as transactions,
     (select count(*) from demo.processed) as processed,

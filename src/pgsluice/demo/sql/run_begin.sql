@@ -1,4 +1,4 @@
--- The mark of a run: the first thing in the database, so that nothing unmarked is ever dropped.
+-- The mark of a run, created first, so that the demo never drops an unmarked database.
 create schema demo;
 
 create table demo.run (
@@ -13,9 +13,9 @@ create table demo.run (
     interruptions integer not null default 0,
     poison_msg_id bigint
 );
-comment on table demo.run is 'How far the run came: what a run after a crash goes on from.';
+comment on table demo.run is 'The progress of the run, from which it resumes after a crash.';
 
--- No unique constraint on msg_id: a message processed twice must be seen, not prevented.
+-- No unique constraint on msg_id: duplicate processing must be detected instead of prevented.
 create table demo.processed (
     msg_id bigint not null,
     aid integer not null,
@@ -27,4 +27,4 @@ create table demo.processed (
     enqueued_at timestamptz not null,
     processed_at timestamptz not null default clock_timestamp()
 );
-comment on table demo.processed is 'What the workers did, one row per message.';
+comment on table demo.processed is 'Processed messages, one row per message.';

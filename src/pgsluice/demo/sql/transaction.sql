@@ -1,5 +1,5 @@
--- One transaction of the load: pgbench's TPC-B-like one, and the order's message in the very same
--- transaction. The trigger on pgbench_accounts appends the change to the event log, here as well.
+-- One transaction of the load: pgbench's TPC-B-like one, and the order's message in the same
+-- transaction, in which the trigger on pgbench_accounts also appends the change to the event log.
 \set aid random(1, 100000 * :scale)
 \set bid random(1, 1 * :scale)
 \set tid random(1, 10 * :scale)
@@ -11,7 +11,7 @@ update public.pgbench_tellers set tbalance = tbalance + :delta where tid = :tid;
 update public.pgbench_branches set bbalance = bbalance + :delta where bid = :bid;
 insert into public.pgbench_history (tid, bid, aid, delta, mtime)
 values (:tid, :bid, :aid, :delta, current_timestamp);
--- The casts: a parameter of a prepared statement has no type of its own here.
+-- The casts give the parameters of the prepared statement their types.
 select pgmq.send('orders', jsonb_build_object(
     'aid', :aid::integer, 'tid', :tid::integer, 'bid', :bid::integer, 'delta', :delta::integer
 ));

@@ -1,1 +1,1 @@
-"""Delta tables: which can be opened, their files, commits and jobs."""
+"""Delta tables: supported features, files, commits and maintenance jobs."""

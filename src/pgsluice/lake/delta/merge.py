@@ -1,4 +1,4 @@
-"""Merge rows into a Delta table with delta-rs: of each key, the row with the highest sequence number stays."""
+"""Merge rows into a Delta table with delta-rs; the row with the highest sequence number per key wins."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Changes:
     """Rows to merge into a Delta table.
 
     Attributes:
-        rows: One row for each key, with the table's columns.
-        key: The columns that identify a row; none of them null.
-        seq: The column that orders the rows of one key. A row replaces the table's if its `seq` is higher, and is
-            inserted if the table has none with its key.
-        deleted: A boolean column: where it is true, the table's row is deleted, whatever its `seq`; None for none.
-        emptied_at: Delete the table's rows with a lower `seq`; None for none.
+        rows: One row per key, with the table's columns.
+        key: Non-null columns that identify a row.
+        seq: Column that orders the rows of one key. A row updates the table's row if its `seq` is higher, and is
+            inserted if its key is new.
+        deleted: Boolean column; where true, the table's row is deleted regardless of its `seq`. None for no column.
+        emptied_at: Delete the table's rows with a lower `seq`; None to keep them.
     """
 
     rows: pa.Table
@@ -34,17 +34,17 @@ class Changes:
 
 
 def apply(changes: Changes, table: DeltaTable, properties: CommitProperties) -> None:
-    """Merge changes into a table in one commit, and force it to disk.
+    """Merge changes into a table in one commit and fsync it.
 
-    No commit is made if nothing changes, except for `emptied_at`.
+    Without `emptied_at`, no commit is made if nothing changes.
 
     Args:
         changes: The changes.
         table: The table to commit on, opened for `Use.MERGE`; it is at the new version afterwards.
-        properties: The commit's apps.
+        properties: App transactions of the commit.
 
     Raises:
-        CommitFailedError: Another commit came first.
+        CommitFailedError: A concurrent commit conflicts.
     """
     before, seq = table.version(), _quoted(changes.seq)
     with commit_durably(table, folder_of(table)):
@@ -53,7 +53,7 @@ def apply(changes: Changes, table: DeltaTable, properties: CommitProperties) -> 
             " and ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in changes.key),
             source_alias="s",
             target_alias="t",
-            streamed_exec=False,  # the range of the keys then tells which files to read
+            streamed_exec=False,  # prunes files by the key range of the rows
             commit_properties=properties,
         )
         if changes.deleted is None:
@@ -65,10 +65,10 @@ def apply(changes: Changes, table: DeltaTable, properties: CommitProperties) -> 
             merger = merger.when_not_matched_by_source_delete(f"t.{seq} < {changes.emptied_at}")
         merger.execute()
     if changes.emptied_at is not None and table.version() == before:
-        # No row was deleted, so delta-rs made no commit; later changes have to find `emptied_at` all the same.
+        # delta-rs made no commit as no row was deleted, but later merges need the transactions in `properties`.
         commit_files(table, [], properties=properties)
 
 
 def _quoted(name: str) -> str:
-    """Quote a name for delta-rs's SQL."""
+    """Quote an identifier for delta-rs's SQL."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,1 +1,1 @@
-"""Iceberg tables, through pyiceberg: which can be read, their catalogues, commits and jobs."""
+"""Iceberg tables through pyiceberg: supported features, catalogues, commits and maintenance jobs."""

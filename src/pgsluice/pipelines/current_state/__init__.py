@@ -1,6 +1,7 @@
-"""Captured changes of tables, and the current state of each table kept by them in the lake.
+"""The current-state tables of the lake, maintained from captured changes.
 
-`envelope` reads events; `collapse` keeps the last change of each row; `columns` gives values their types; `table`
-is the table in the lake. `apply` applies changes to it: with `merge` on the driver, or with `buckets` on Spark's
-executors, for tables too large for the driver. Only `buckets` needs Spark.
+`envelope` parses events; `collapse` reduces them to the last change of each row, and `pieces` does so in tasks;
+`columns` maps types; `table` is the current-state table. `apply` applies changes to it: on the driver with `merge`, or
+by tasks that rewrite files with `buckets`, if the driver cannot hold them. `applier` decides when, and `pending` keeps
+what is not yet applied. Only `event_files` and `applier` need Spark.
 """

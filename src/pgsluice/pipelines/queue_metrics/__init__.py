@@ -1,5 +1,5 @@
-"""Queue metrics: figures per queue and time window, in gold tables and in a report.
+"""Queue metrics by queue and time window, in gold tables and an HTML report.
 
-`messages` reads the outcome of each message from the lake and from PostgreSQL; `figures` counts and measures with
-Spark; `gold` keeps the figures in tables of the lake; `page` shows them.
+`messages` reads the outcome of each message from the lake and from PostgreSQL; `figures` aggregates them with
+Spark; `gold` stores the metrics in tables of the lake; `page` renders them.
 """

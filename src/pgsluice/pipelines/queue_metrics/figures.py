@@ -1,7 +1,7 @@
-"""Count and measure what became of messages.
+"""Counts and latencies of messages by outcome.
 
-Percentiles are of `percentile_approx`: a duration that was measured, the nearest rank up to 10,000 messages in a
-window, and above that at most one rank in 10,000 beside it.
+Percentiles are from `percentile_approx`: exact nearest ranks up to 10,000 messages in a window; above that the rank
+error is at most 1 in 10,000.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of one queue, in one window of time or in all of it.
+    """Metrics of one queue, in one time window or overall.
 
     Attributes:
-        queue: Its name.
-        window_start: When the window begins; None for the whole time.
-        window_s: How long it is; None for the whole time.
+        queue: Queue name.
+        window_start: Start of the window; None overall.
+        window_s: Length of the window, seconds; None overall.
         sent: Messages sent in it.
         done: Messages archived in it.
-        dead: Messages given up in it.
-        retried: Messages that ended in it after more than one attempt.
-        retries: Attempts beyond the first, of all messages that ended in it.
-        backlog: Messages that were sent and had not ended when it closed; of the whole time, now.
-        done_per_s: Messages archived a second; of the whole time, between the first and the last.
-        latency_p50_s, latency_p95_s, latency_p99_s, latency_max_s: From sent to archived; None when none was.
-        work_p50_s, work_p95_s, work_p99_s: From the last time it was read to archived.
+        dead: Messages dead-lettered in it.
+        retried: Messages settled in it after more than one attempt.
+        retries: Attempts beyond the first of all messages settled in it.
+        backlog: Messages sent but not settled at its end; overall, now.
+        done_per_s: Throughput: messages archived per second; overall, between the first and the last.
+        latency_p50_s, latency_p95_s, latency_p99_s, latency_max_s: Time from send to archive; None without messages.
+        work_p50_s, work_p95_s, work_p99_s: Time from the last read to archive.
     """
 
     queue: str
@@ -60,13 +60,13 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """How many messages of a queue ended after so many attempts.
+    """The number of messages of a queue that were settled after a number of attempts.
 
     Attributes:
-        queue: Its name.
-        attempts: How often they were read.
-        done: Archived.
-        dead: Given up.
+        queue: Queue name.
+        attempts: Number of reads.
+        done: Archived messages.
+        dead: Dead-lettered messages.
     """
 
     queue: str
@@ -77,13 +77,13 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything that was found out.
+    """All metrics of a run.
 
     Attributes:
-        windows: By queue and time; windows in which nothing happened are left out.
-        totals: One for each queue that has messages.
+        windows: By queue and time, without empty windows.
+        totals: One for each queue with messages.
         attempts: By queue and number.
-        messages: How many messages were looked at.
+        messages: Number of messages read.
     """
 
     windows: Sequence[Figures]
@@ -93,12 +93,12 @@ class Summary:
 
 
 def summarise(messages: DataFrame, *, window_s: int, since: datetime | None = None) -> Summary:
-    """Count and measure.
+    """Aggregate messages.
 
     Args:
         messages: From `read_messages`; read three times.
-        window_s: Length of a window, whole seconds; windows begin at multiples of it since 1970.
-        since: No window that begins before this time is given, as it would not be whole.
+        window_s: Window length, whole seconds; windows begin at multiples of it since 1970.
+        since: Omit windows that begin before this time, as they would be incomplete.
     """
     from pyspark.sql import functions as f
 
@@ -140,15 +140,15 @@ def summarise(messages: DataFrame, *, window_s: int, since: datetime | None = No
 def combine(
     ended: Iterable[Mapping[str, Any]], sent: Iterable[Mapping[str, Any]], *, window_s: int
 ) -> tuple[list[Figures], list[Figures]]:
-    """Put together what was counted by the time of sending and by the time of ending.
+    """Combine the counts by time sent and by time settled.
 
-    The backlog is counted from both: what was sent up to the end of a window and had not ended by then. Messages that
-    are missing on both sides, as they ended long ago, change nothing in it.
+    The backlog is the running difference of both. Messages missing from both, as they were settled long ago, do not
+    change it.
 
     Args:
-        ended: Per queue and window, where the window is None for all; a row whose queue is None is left out.
-        sent: Per queue and window.
-        window_s: Length of a window.
+        ended: By queue and window, where None stands for all windows; rows without a queue are ignored.
+        sent: By queue and window.
+        window_s: Window length.
 
     Returns:
         The windows by queue and time, and the totals by queue.
@@ -187,7 +187,7 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def _window_of(column: str, window_s: int) -> Column:
-    """When the window begins, in seconds since 1970; null without a time."""
+    """Return the start of the window in seconds since 1970; null without a time."""
     from pyspark.sql import functions as f
 
     seconds = f.floor(f.unix_micros(f.col(column)) / f.lit(window_s * _MICROS))
@@ -199,7 +199,7 @@ def _measures() -> list[Column]:
 
     done = f.col("outcome") == "done"
     ended_us = f.unix_micros("ended_at")
-    # A transaction's time is when it began, a read's when it was made: within one, the latter is later.
+    # now() is the start of a transaction, but a read has its own time, which is later within a transaction.
     latency = f.when(done, f.greatest(f.lit(0), ended_us - f.unix_micros("enqueued_at")))
     work = f.when(done, f.greatest(f.lit(0), ended_us - f.unix_micros("last_read_at")))
     again = f.greatest(f.lit(0), f.col("read_ct") - 1)

@@ -1,2 +1,2 @@
--- The tables of the queues belong to who made them, so what changes them works with the rights of who adopts.
+-- Queue tables belong to their creators, so they are changed with the rights of the adopting role.
 select pg_catalog.set_config('role', pg_catalog.current_setting('sluice.role_before'), true);

@@ -1,4 +1,4 @@
--- What cannot be replaced in place goes.
+-- Drops functions and types that cannot be replaced in place.
 do $$
 declare
     v_function record;

@@ -1,4 +1,4 @@
--- The extensions that are adopted let go of what they hold, and are dropped.
+-- Detaches the members of the adopted extensions, and drops the extensions.
 do $$
 declare
     v_extension record;
@@ -9,7 +9,7 @@ begin
         from pg_extension as e
         where e.extname = any (string_to_array(current_setting('sluice.adopting'), ' '))
     loop
-        -- From PostgreSQL 17 on, the array of a type and the row type of a table go with it, so they come last, if at all.
+        -- From PostgreSQL 17 on, a type's array and a table's row type are detached with it, so they come last.
         for v_member in
             select d.classid, d.objid, case o.type when 'composite type' then 'type' else o.type end as type, o.identity
             from pg_depend as d

@@ -1,4 +1,4 @@
--- What there is to adopt.
+-- Schemas that can be adopted.
 select n.nspname::text
 from pg_catalog.pg_namespace as n
 where n.nspname = 'pgmq'

@@ -1,6 +1,7 @@
--- Roles that could call PGMQ's functions can call ours; those that create and drop queues, which run with the rights of the
--- schemas' owner, only who could create tables in the schema. The internal ones and the queues' readers go with them: a function
--- calls them with its caller's rights. Default privileges do the same for later queues and functions of later releases.
+-- Roles that could call PGMQ's functions can call ours. Functions that create and drop queues run with the rights of
+-- the schemas' owner, so only roles that could create tables in the schema may call them. Internal functions and the
+-- queues' readers are granted too, because functions call them with the caller's rights. Default privileges do the same
+-- for later queues and for functions of later releases.
 do $$
 declare
     v_owner name := (select pg_get_userbyid(n.nspowner) from pg_namespace as n where n.nspname = 'sluice');

@@ -1,4 +1,4 @@
--- Of PGMQ all but the queues' tables and what is not PGMQ's goes to the owner of the schemas. Who had it before keeps the rights.
+-- PGMQ's objects, except the queues' tables, go to the owner of the schemas. Their former owners keep their rights.
 do $$
 declare
     v_owner name := (select pg_get_userbyid(n.nspowner) from pg_namespace as n where n.nspname = 'sluice');
@@ -22,7 +22,7 @@ begin
         select 'table', c.oid::regclass::text, c.relowner
         from pg_class as c
         where c.relkind in ('r', 'p', 'v', 'S')
-          -- A sequence of a column goes with its table.
+          -- A sequence that a column owns changes its owner with the table.
           and not exists (
             select
             from pg_depend as d

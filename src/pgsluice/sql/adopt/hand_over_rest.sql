@@ -1,4 +1,4 @@
--- What was made in the other schemas, and all that PgQ had, goes to the owner of the schemas too.
+-- New objects in the other schemas, and all of PgQ's objects, go to the owner of the schemas too.
 do $$
 declare
     v_owner name := (select pg_get_userbyid(n.nspowner) from pg_namespace as n where n.nspname = 'sluice');
@@ -26,7 +26,7 @@ begin
         where c.relkind in ('r', 'p', 'v', 'S')
           and c.relnamespace = any (v_schemas)
           and c.relowner <> v_owner::regrole
-          -- A sequence of a column goes with its table.
+          -- A sequence that a column owns changes its owner with the table.
           and not exists (
             select
             from pg_depend as d

@@ -1,4 +1,5 @@
--- What there is of PGMQ and what would become of it, in temporary tables that the other steps read. Changes nothing else.
+-- Collects PGMQ's objects, and the action for each, in temporary tables that the other steps read. Changes nothing
+-- else.
 create temporary table adopted_extension on commit drop as
 select e.oid, e.extversion, e.extowner
 from pg_extension as e
@@ -9,7 +10,8 @@ select c.oid
 from pg_class as c
 where c.relnamespace = 'pgmq'::regnamespace;
 
--- PGMQ appended to a type or inserted in the middle of it from one version to the next. Appended, it can stay.
+-- Between versions PGMQ appended attributes to a type or inserted them in the middle. If they are appended, the type
+-- can stay.
 create temporary table adopted_type on commit drop as
 select
     t.oid,
@@ -40,14 +42,15 @@ cross join lateral (
     where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
 ) as there;
 
--- Every function in the schema: replaced in place, dropped (perhaps to be made anew), or none of PGMQ's and left alone.
+-- Every function in the schema: replaced in place, dropped (and perhaps created again), or kept because it is not
+-- PGMQ's.
 create temporary table adopted_function on commit drop as
 with
 here as (
     select to_regprocedure(signature) as oid
     from unnest(current_setting('sluice.functions_here')::text[]) as signature
 ),
--- What PGMQ had in some version from 1.5 on, and what is not among ours in this form.
+-- Functions of PGMQ versions from 1.5 on that this release does not have in this form.
 gone as (
     select to_regprocedure(signature) as oid
     from unnest(array[
@@ -114,7 +117,7 @@ create temporary table adopted_queue (
 
 do $$
 begin
-    -- Without these or the right to read them, there will be objections enough.
+    -- If these columns or the right to read them are missing, objections.sql reports it.
     if not coalesce(has_table_privilege(to_regclass('pgmq.meta'), 'select'), false) or (
         select count(*)
         from pg_attribute as a
@@ -162,7 +165,7 @@ begin
               )
         );
 
-    -- Before there was a throttle, every insert notified. With one, a trigger without a row is what a crash left.
+    -- Before PGMQ had a throttle, every insert notified. Since then, a trigger without a row is left over from a crash.
     update adopted_queue as q set throttle_interval_ms = 0 where q.has_trigger;
     if has_table_privilege(to_regclass('pgmq.notify_insert_throttle'), 'select') then
         update adopted_queue as q
@@ -174,7 +177,7 @@ begin
 end;
 $$;
 
--- Who may call what. Functions that PUBLIC may execute can be called by whoever may use the schema.
+-- Execute rights. Functions that PUBLIC may execute can be called by every role that may use the schema.
 create temporary table adopted_grant on commit drop as
 with
 may_use as (
@@ -200,7 +203,7 @@ join pg_roles as r on r.oid = c.role_oid
 where not r.rolsuper
 group by r.rolname, r.oid;
 
--- Everything in the schema that changes, with its owner.
+-- Every object in the schema that changes, with its owner.
 create temporary table adopted_object on commit drop as
 select 'schema' as kind, n.nspname::text as name, n.nspowner as owner
 from pg_namespace as n

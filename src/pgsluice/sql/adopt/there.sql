@@ -1,4 +1,4 @@
--- What exists in the schemas, as the migrations name it.
+-- Lists the objects that exist in the schemas, by the names that the migrations use.
 select
     case c.relkind when 'c' then 'type' when 'i' then 'index' when 'S' then 'sequence' else 'table' end,
     c.relname::text

@@ -1,4 +1,4 @@
--- They are in a schema that is not ours, so they go one by one.
+-- Dropped one by one, because schema public is not ours.
 drop function if exists public.pgmq_archive(text, bigint);
 drop function if exists public.pgmq_archive(text, bigint[]);
 drop function if exists public.pgmq_create(text);

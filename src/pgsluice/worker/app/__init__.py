@@ -1,1 +1,1 @@
-"""`App`: its handlers and schedules, and how a program runs them."""
+"""`App`: declares handlers and schedules, and runs them inside another program."""

@@ -1,1 +1,1 @@
-"""What a worker does with messages: claim, run the handler, settle, extend leases."""
+"""The engine of a worker: claim messages, run handlers, settle, renew leases."""

@@ -1,4 +1,4 @@
-"""The result of a tick batch of an event consumer, and its dead letters: no I/O."""
+"""Result of a tick batch of an event consumer, and its dead letters: no I/O."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pgsluice.outcome import require_delay
 
 @dataclass(frozen=True, slots=True)
 class ConsumedBatch:
-    """A tick batch that was finished.
+    """A finished tick batch.
 
     Attributes:
         batch_id: Its id.
-        events: Events that the handler was given; those that a batch handler did not read are not among them.
-        retried: Those of them that come again.
-        dead: Those of them that went to the dead letters.
+        events: Events passed to the handler, without events that a batch handler did not read.
+        retried: Events to be redelivered.
+        dead: Dead-lettered events.
     """
 
     batch_id: int
@@ -28,12 +28,12 @@ class ConsumedBatch:
 
 @dataclass(slots=True)
 class BatchProgress:
-    """How far a batch is: the outcomes of its events so far.
+    """Outcomes of the events of an open batch so far.
 
     Attributes:
-        events: Events that the handler was given.
-        dead: Those of them that went to the dead letters.
-        ev_ids_again: Those of them that are to come again, by the delay in seconds.
+        events: Events passed to the handler.
+        dead: Dead-lettered events.
+        ev_ids_again: Ids of events to be redelivered, by back-off in seconds.
     """
 
     events: int = 0
@@ -41,7 +41,7 @@ class BatchProgress:
     ev_ids_again: dict[float, list[int]] = field(default_factory=dict)
 
     def again(self, event: Event, delay_s: float) -> None:
-        """Note that an event is to be retried."""
+        """Record an event for redelivery."""
         require_delay(delay_s)
         self.ev_ids_again.setdefault(delay_s, []).append(event.ev_id)
 
@@ -52,19 +52,19 @@ class BatchProgress:
 
 
 def attempt_of(event: Event) -> int:
-    """The number of this delivery of an event; the first is 1."""
+    """Return the number of this attempt of an event; the first is 1."""
     return (event.ev_retry or 0) + 1
 
 
 def dead_letter(queue_name: str, consumer_name: str, event: Event) -> dict[str, Any]:
-    """An event as the message that the dead-letter queue keeps."""
+    """Return the dead-letter message of an event."""
     fields = asdict(event) | {"ev_time": event.ev_time.isoformat()}
     return {"queue_name": queue_name, "consumer_name": consumer_name, **fields}
 
 
 def dead_letter_headers(error: Exception, attempts: int) -> dict[str, Any]:
-    """Why an event is dead."""
+    """Return the dead-letter headers: attempts and error."""
     text = f"{type(error).__name__}: {error}"
-    # An exception can quote anything; what JSON in PostgreSQL cannot hold must not keep the event from its end.
+    # An exception may contain text that jsonb cannot store; that must not prevent the dead letter.
     storable = text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
     return {"attempts": attempts, "error": storable}

@@ -1,4 +1,4 @@
-"""What a handler knows of its message, and may do about it while it runs."""
+"""Handler contexts: message metadata, transactions and heartbeats."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from pgsluice.worker.engine.source import Source
 from pgsluice.worker.handlers.handler import HandlerSpec
 
 _HEARTBEAT_S = 30.0
-# From the call that extends a lease to the end of the transaction that it waits for.
+# Delay so that the call that renews the lease precedes the end of the transaction that it waits for.
 _CUT_OFF_S = 0.05
 
 
 class Context(AsyncTransactionContext):
-    """What an `async def` handler may do while it runs."""
+    """Context of an `async def` handler."""
 
     async def heartbeat(self) -> None:
-        """Extend the claim now. The worker does so by itself; this also tells whether it still holds.
+        """Renew the lease now. The worker renews it anyway; this also verifies that it has not expired.
 
         Raises:
-            LeaseLostError: The claim is over.
+            LeaseLostError: The lease has expired.
         """
         self._require_own_process()
         if self._source is not None and not self.is_acknowledging:
@@ -45,9 +45,9 @@ class Context(AsyncTransactionContext):
 
 
 class SyncContext(TransactionContext):
-    """What a `def` handler may do while it runs, in its thread."""
+    """Context of a `def` handler, used in its thread."""
 
-    # The connection of its transaction, to the end of that.
+    # The connection of its open transaction.
     _lent: Connection[Any] | None = None
 
     def __init__(
@@ -61,10 +61,10 @@ class SyncContext(TransactionContext):
         self._loop = None if source is None else asyncio.get_running_loop()
 
     def heartbeat(self) -> None:
-        """Extend the claim now. The worker does so by itself; this also tells whether it still holds.
+        """Renew the lease now. The worker renews it anyway; this also verifies that it has not expired.
 
         Raises:
-            LeaseLostError: The claim is over.
+            LeaseLostError: The lease has expired.
         """
         self._require_own_process()
         if self._source is not None and self._loop is not None and not self.is_acknowledging:
@@ -86,10 +86,10 @@ class SyncContext(TransactionContext):
                 self._lent = None
 
     def abandon(self, overrun: asyncio.Future[Any]) -> None:
-        """Let a thread that cannot be stopped do no more: its transaction is rolled back by the server.
+        """Fence off a thread that cannot be stopped: the server rolls back its transaction.
 
-        The statement that runs is cancelled first, as a backend that is busy does not notice a closed connection. The
-        connection belongs to the thread, and to close it from another is not safe; its socket can be shut down.
+        The running statement is cancelled first, as a busy backend does not notice a closed connection. The
+        connection belongs to the thread, so closing it from another is unsafe; shutting down its socket is safe.
 
         Args:
             overrun: Done when the thread returns.
@@ -100,10 +100,10 @@ class SyncContext(TransactionContext):
         if connection is None:
             return
         if self.is_acknowledging and self._source is not None:
-            # Its lease may have expired while the transaction held the row. This waits for the row lock, and so
-            # extends it when the transaction ends.
+            # The lease may have expired while the transaction held the row lock. This call waits for the row lock, and
+            # so renews the lease when the transaction ends.
             self._extension = asyncio.ensure_future(self._extend(self._source))
-        # From a thread: to cancel takes another connection, and may take long.
+        # In a thread: cancelling opens another connection and may take long.
         timer = threading.Timer(_CUT_OFF_S, self._cut_off, args=[connection])
         timer.daemon = True
         timer.start()
@@ -113,7 +113,7 @@ class SyncContext(TransactionContext):
             cut_off(connection)
 
     async def _extend(self, source: Source) -> None:
-        with contextlib.suppress(Exception):  # the next heartbeat tells
+        with contextlib.suppress(Exception):  # the next heartbeat reports it
             async with source.lock_waits.turn(_HEARTBEAT_S) as wait_s:
                 await source.extend([self._delivery], self._spec.lease_s, wait_s=wait_s)
 

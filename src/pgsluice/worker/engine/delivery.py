@@ -1,4 +1,4 @@
-"""One message in the hands of this process, whatever shape it came from: no I/O."""
+"""A claimed message or event, independent of its source: no I/O."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ class Delivery:
     """A claimed message of a work queue, or a claimed event of a share group.
 
     Attributes:
-        source_name: Where it is from, for people: `queue mail`, `group mailers of log orders`.
+        source_name: Display name of the source: `queue mail`, `group mailers of log orders`.
         message_id: `msg_id` of a message, `ev_id` of an event.
-        fence: What names the claim beside the id: `read_ct` of a message, `claim_id` of an event.
-        attempt: The number of this start of its handler; the first is 1. Set by `Source.begin`.
-        payload: The JSON value of a message; what `ev_data` holds of an event, as text.
+        fence: Fencing token of the claim: `read_ct` of a message, `claim_id` of an event.
+        attempt: The number of this attempt; the first is 1. Set by `Source.begin`.
+        payload: The JSON value of a message; `ev_data` of an event, as text.
         headers: The headers of a message; `ev_type` and `ev_extra1` to `ev_extra4` of an event, those not null.
-        sent_at: When it was sent.
-        key: What it is kept in order by, or None.
-        raw: The record it was made from: a `Message` or a `ClaimedEvent`.
-        lease_end_s: When the lease ends, on `time.monotonic`, measured from before the claim so that it never is
-            later than the server's.
-        is_suspect: Whether nobody heard of its last start again, so that it may have killed its process.
-        claims: How often it was claimed, this claim included; 0 if the source does not count claims.
+        sent_at: Send time.
+        key: Ordering key, or None.
+        raw: The source record: a `Message` or a `ClaimedEvent`.
+        lease_end_s: Lease expiry on `time.monotonic`, measured from before the claim so that it is never later than
+            the server's.
+        is_suspect: True if its last attempt was never settled, so it may have killed its process.
+        claims: Number of claims including this one; 0 if the source does not count claims.
         is_dead: True if `Source.begin` found its attempts used up and dead-lettered it.
-        is_locked: True if another transaction held its row lock when the source was last to change it. Then no other
-            worker can claim it, whenever its lease ends.
-        is_in_doubt: True if its handler's own transaction, which acknowledges it, was about to be committed.
+        is_locked: True if another transaction held its row lock at the source's last update. Then no other worker can
+            claim it, even after lease expiry.
+        is_in_doubt: True if the commit of its handler's own transaction, which acknowledges it, has started.
     """
 
     source_name: str
@@ -49,19 +49,19 @@ class Delivery:
 
     @property
     def uncounted(self) -> int:
-        """Claims that counted as no attempt."""
+        """Claims that did not count as attempts."""
         return max(0, self.claims - self.attempt)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed, as it is kept with the message.
+    """Error of a failed attempt, as stored with the message.
 
     Attributes:
-        error_type: The class of the exception, or a word for what no exception told: `timeout`, `process died`.
-        message: What it says.
+        error_type: The class of the exception, or a word if there was none: `timeout`, `process died`.
+        message: The error message.
         trace: Its traceback, or None.
-        place: A number for the lines of code that it passed through; 0 without a traceback.
+        place: A hash of the lines of code in the traceback; 0 without one.
     """
 
     error_type: str

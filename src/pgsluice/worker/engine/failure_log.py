@@ -5,9 +5,9 @@
     handler failed repeatedly queue=orders handler=pack count=412 seconds=10 last_msg_id=419 error="…"
     message dead-lettered queue=orders msg_id=7 handler=pack attempts=5 error="UndefinedTable: …"
 
-A kind of failure is its handler, the type of the exception and the lines of code it passed through. The first failure
-of a kind is logged with its traceback. Of each kind a few lines are logged in ten seconds; the others are counted, and
-the count is logged when the ten seconds are over and when the worker stops. Payload values and secrets are masked; see
+A kind of failure is its handler, the type of the exception and the lines of code in its traceback. The first failure
+of a kind is logged with its traceback. Each kind is limited to five lines in ten seconds; further ones are counted, and
+the count is logged after the ten seconds and when the worker stops. Payload values and secrets are masked; see
 `redaction`.
 """
 
@@ -28,12 +28,12 @@ from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, HandlerS
 
 _WINDOW_S = 10.0
 _LINES_PER_WINDOW = 5
-# Handlers times lines of code that raise; beyond, all counts are logged and forgotten.
+# Handlers times raising code paths; beyond, all counts are logged and forgotten.
 _KINDS_MAX = 1_000
 _ERROR_CHARS = 500
 _TRACE_CHARS = 8_000
 _PLAIN = re.compile(r"[^\s\"'=]+")
-# Results of an attempt, and how they are logged.
+# Results of an attempt, and their log level and events.
 _EVENTS: Mapping[str, tuple[int, str, str]] = {
     "retry": (logging.WARNING, "handler failed", "handler failed repeatedly"),
     "released": (logging.WARNING, "handler lost its session", "handlers lost their sessions"),
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Origin of a message, as log lines name it.
+    """Origin of a message in log lines.
 
     Attributes:
         fields: Names and values: `queue`; `log` and `group`; `log` and `consumer`.
@@ -90,10 +90,10 @@ class _Kind:
 
 
 class FailureLog:
-    """Logs what handlers raise. Safe to call from any thread."""
+    """Rate-limited log of handler failures. Thread-safe."""
 
     def __init__(self) -> None:
-        """Prepare it; a timer runs only while there are counts to be logged."""
+        """Prepare a log; a timer runs only while counts are pending."""
         self._lock = threading.Lock()
         self._kinds: dict[tuple[Any, ...], _Kind] = {}
         self._timer: threading.Timer | None = None
@@ -109,23 +109,23 @@ class FailureLog:
         next_retry_s: float | None = None,
         payload: Any = None,
     ) -> None:
-        """Log a failed attempt, or count it when its kind was logged often just now.
+        """Log a failed attempt, or count it if its kind exceeded its rate limit.
 
         Args:
-            origin: Where the message came from.
+            origin: Origin of the message.
             message_id: `msg_id` or `ev_id`.
             attempt: The number of the attempt that failed, the first is 1.
-            failure: What the handler raised or answered.
+            failure: Error that the handler raised or returned.
             result: `retry`; `released`, its session was lost and the attempt does not count; `dead`, dead-lettered;
-                `blocked`, the consumer stays before the event; `stale`, another worker has the message;
+                `blocked`, the consumer is blocked on the event; `stale`, another worker has the message;
                 `acknowledged`, it failed after its transaction acknowledged the message; `unsettled`, the worker
-                stopped before it could settle the message.
-            next_retry_s: Seconds until the next attempt, at most, or None when that is not known.
+                stopped before it settled the message.
+            next_retry_s: Maximum seconds until the next attempt, or None if unknown.
             payload: The message's; its values are masked in the texts.
         """
         level, event, _ = _EVENTS[result]
         if failure.error_type == "Retry" and result == "retry":
-            level = logging.INFO  # the handler's decision, no error
+            level = logging.INFO  # requested by the handler, not an error
         if not logger.isEnabledFor(level):
             return
         key = (origin, result, failure.error_type, failure.place)
@@ -163,7 +163,7 @@ class FailureLog:
         _write(level, event, fields, trace)
 
     def flush(self) -> None:
-        """Log all counts now; call it when the worker stops."""
+        """Log all pending counts; called when the worker stops."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
@@ -207,7 +207,7 @@ class FailureLog:
 
 
 def line_of(event: str, fields: Mapping[str, Any]) -> str:
-    """Write an event and its fields as `<event> key=value …`."""
+    """Format an event and its fields as `<event> key=value …`."""
     return " ".join([event, *(f"{name}={_value(value)}" for name, value in fields.items())])
 
 
@@ -229,5 +229,5 @@ def _write(level: int, event: str, fields: Mapping[str, Any], trace: str | None)
         logger.name, level, __file__, 0, line_of(event, fields), (), None, "report"
     )
     record.event, record.fields = event, dict(fields)
-    record.exc_text = trace  # every formatter puts it below the line
+    record.exc_text = trace  # formatters print it below the line
     logger.handle(record)

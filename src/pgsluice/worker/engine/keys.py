@@ -1,4 +1,4 @@
-"""Messages of one key are handled one after the other, as are those that may kill: no I/O."""
+"""Serialize messages with the same ordering key, and messages that may crash their process: no I/O."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pgsluice.worker.engine.delivery import Delivery
 
 
 class Keys:
-    """Who is at work for each key, and who stands behind.
+    """Queues of deliveries per ordering key; only the first of each may run.
 
-    A source gives messages of a key that is kept in order only to one lane at a time, but it may give several. The next
-    one goes on when it is settled what becomes of the one before.
+    A source delivers messages of an ordered key to one lane at a time, but possibly several. The next one starts when
+    the previous one is settled.
 
-    Messages that may have killed their process stand in one line too: beside each other, each would take the others
-    along every time, and all would use up their attempts.
+    Messages that may have killed their process share one more queue: run concurrently, each crash would cost all of
+    them an attempt, until all attempts are used up.
     """
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str | None, bool], deque[Delivery]] = {}
 
     def enter(self, delivery: Delivery) -> bool:
-        """Take a message in; whether it may go on at once."""
+        """Add a delivery; True if it may run now."""
         name = _line_of(delivery)
         if name is None:
             return True
@@ -34,7 +34,7 @@ class Keys:
         return False
 
     def leave(self, delivery: Delivery) -> Delivery | None:
-        """Let go of a message; the one that may go on now."""
+        """Remove a delivery; return the next one that may run now."""
         name = _line_of(delivery)
         line = None if name is None else self._lines.get(name)
         if name is None or line is None or delivery not in line:
@@ -47,7 +47,7 @@ class Keys:
         return line[0] if was_first else None
 
     def behind(self) -> Iterator[Delivery]:
-        """Those that may not go on yet."""
+        """Yield deliveries that may not run yet."""
         for line in self._lines.values():
             for position, delivery in enumerate(line):
                 if position > 0:

@@ -1,4 +1,4 @@
-"""Attempts that failed because the handler's session was lost: released and not counted, but not without end."""
+"""Release attempts that failed with a lost session without counting them, up to a limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pgsluice.outcome import Release
 from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.settlement import Settlement
 
-# A handler may be what ends its session: after as many deliveries that did not count, a lost session counts.
+# The handler may itself end its session: after this many uncounted deliveries, a lost session counts as an attempt.
 UNCOUNTED_MAX = 20
 _DELAY_MAX_S = 60.0
 _REMEMBERED_MAX = 10_000
@@ -30,10 +30,10 @@ OUT_OF_TIME = (IdleInTransactionSessionTimeout, TransactionTimeout)
 def was_lost(
     connection: Connection[Any] | AsyncConnection[Any], error: BaseException | None
 ) -> bool:
-    """Return whether a transaction failed for its session or its server, and not for what it did.
+    """True if a transaction failed because of its session or server, not because of its statements.
 
-    The server's limits on the time of a transaction end the session too. These count: a handler that always takes
-    longer would be repeated.
+    Transaction timeouts end the session too, but count as attempts: a handler that always exceeds them would otherwise
+    be retried without end.
     """
     causes = list(_causes(error))
     if getattr(connection, "is_out_of_time", False) or any(
@@ -50,12 +50,12 @@ def was_lost(
 
 
 def is_read_only(error: BaseException | None) -> bool:
-    """Return whether a server refused to write, in this error or one that it was raised for."""
+    """True if the error, or one in its cause chain, is a read-only transaction error."""
     return any(isinstance(each, ReadOnlySqlTransaction) for each in _causes(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, and those that it was raised for."""
+    """Yield an error and its chain of causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         yield error
@@ -64,18 +64,18 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 class LostSessions:
-    """Release what failed because its session was lost.
+    """Release deliveries that failed because their session was lost.
 
-    The deliveries of a message that did not count are known to a work queue, `read_ct` less the attempts. A share group
-    does not count releases, so this process does.
+    A work queue knows a message's uncounted deliveries: `read_ct` minus attempts. A share group does not count
+    releases, so this process does.
     """
 
     def __init__(self) -> None:
-        """Prepare it; nothing was lost yet."""
+        """Start with no losses."""
         self._losses: dict[tuple[str, int], int] = {}
 
     def settlement(self, delivery: Delivery, settlement: Settlement) -> Settlement:
-        """Return the settlement of an attempt whose session was lost: released with a delay, or as it is."""
+        """Return the settlement of an attempt with a lost session: a delayed release, or unchanged at the limit."""
         key = delivery.source_name, delivery.message_id
         losses = self._losses.pop(key, 0)
         uncounted = max(losses, delivery.uncounted)

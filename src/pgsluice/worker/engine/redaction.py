@@ -1,4 +1,4 @@
-"""Remove payload values and secrets from error texts before they are logged. No I/O."""
+"""Mask payload values and secrets in error texts before they are logged. No I/O."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Iterator
 from typing import Any
 
 _MASK = "***"
-# Shorter values occur in every other word.
+# Shorter values match parts of ordinary text too often.
 _VALUE_CHARS_MIN = 4
 _VALUES_MAX = 500
 
-# `postgresql://user:password@host`, also with an @ in the password, and also cut off by libpq.
+# `postgresql://user:password@host`, including passwords with an @, and DSNs truncated by libpq.
 _URL_PASSWORD = re.compile(r"(\w:/{1,2}[^\s/:@\"']*):[^\s\"'/]*@")
 _AT_HOST = re.compile(r"([\"'])[^\s\"'@]+@")
 _NAMED_SECRET = re.compile(
     r"(?i)((?:password|passwd|pwd|passfile|secret|token|api_?key|scram_\w+_key)[\"']?\s*[=:]\s*)"
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s,;&)]+)"
 )
-# libpq quotes the part of a DSN that it cannot parse, which can be the rest of a password.
+# libpq quotes the part of a DSN that it cannot parse, possibly the rest of a password.
 _DSN_PART = re.compile(
     r"(missing \"=\" after|percent-encoded token:|invalid port number:|invalid integer value) \"[^\"]*\""
 )
-# pydantic quotes what it was given.
+# pydantic quotes its input.
 _PYDANTIC_VALUE = re.compile(r"input_value=.*?(?=, input_type=|\]|$)", re.MULTILINE)
-# Fields of a server's error that quote rows and statements.
+# Fields of a server error that quote rows and statements.
 _SERVER_FIELDS = re.compile(
     r"^(?:DETAIL|CONTEXT|QUERY|STATEMENT|LINE \d+):.*?"
     r"(?=^HINT:|^\n(?:The above exception|During handling)|\Z)",
@@ -45,16 +45,16 @@ def without_secrets(text: str) -> str:
 
 
 def values_of(payload: Any) -> list[str]:
-    """Return the texts inside a payload that can be recognised in an error, the longest first."""
+    """Return the strings inside a payload that an error may contain, the longest first."""
     if isinstance(payload, str):
         try:
-            payload = [payload, json.loads(payload)]  # the data of an event is JSON in a text
+            payload = [payload, json.loads(payload)]  # event data is JSON text
         except ValueError:
             payload = [payload]
     found: set[str] = set()
     for text in _texts(payload):
         if len(text) >= _VALUE_CHARS_MIN:
-            # As a text, and as repr() and json.dumps() write it.
+            # Plain, and as escaped by repr() and json.dumps().
             found |= {text, repr(text)[1:-1], json.dumps(text)[1:-1]}
         if len(found) >= _VALUES_MAX:
             break
@@ -62,7 +62,7 @@ def values_of(payload: Any) -> list[str]:
 
 
 def without_values(text: str, values: list[str]) -> str:
-    """Mask payload values; lines of a traceback that show code stay as they are."""
+    """Mask payload values, except in code lines of a traceback."""
     if not values:
         return text
     found = re.compile("|".join(map(_whole_words, values)))
@@ -78,7 +78,7 @@ def without_values(text: str, values: list[str]) -> str:
 
 
 def _whole_words(value: str) -> str:
-    """Return a pattern for a value, but not inside a longer word: "pack" is not in "packed"."""
+    """Return a pattern that matches a value only as whole words: "pack" does not match "packed"."""
     before = r"(?<!\w)" if value[0].isalnum() else ""
     after = r"(?!\w)" if value[-1].isalnum() else ""
     return f"{before}{re.escape(value)}{after}"

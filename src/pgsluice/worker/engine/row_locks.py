@@ -1,4 +1,4 @@
-"""Extend and settle messages without waiting for those whose rows other transactions have locked."""
+"""Renew and settle messages without waiting for rows locked by other transactions."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Results = dict[Delivery, Result]
 
 # A statement that has no result after this long may wait for a row lock.
 _WAIT_S = 1.0
-# For this long after a row lock was found, locks are looked for first: at the cost of a round trip nothing waits.
+# For this long after a locked row was found, check for locks first: it costs a round trip, and nothing blocks.
 _CAREFUL_S = 10.0
 
 
 class RowLocks:
     """Run calls for the messages of a queue around row locks of other transactions.
 
-    A call first runs as it is. When it takes longer than a second it is cancelled, and runs again in a transaction that
-    locks the rows before, without waiting; the messages whose rows are locked are left out.
+    A call first runs without checks. If it takes longer than a second it is cancelled, and runs again in a transaction
+    that first locks the rows without waiting; messages with locked rows are left out.
     """
 
     def __init__(self, queue_name: str) -> None:
-        """Prepare it for the messages of a queue."""
+        """Prepare for the messages of a queue."""
         self._queue_name = queue_name
         self._careful_until_s = 0.0
 
@@ -50,16 +50,16 @@ class RowLocks:
         """Run calls in one transaction, and set `is_locked` of each delivery.
 
         Args:
-            runner: Runs them.
+            runner: Runs the calls.
             deliveries: The messages.
-            calls_for: Makes the calls for some of them; each returns its results.
-            wait_s: How long to wait for locked rows, seconds; None: not at all after a lock was found, else
+            calls_for: Makes the calls for some deliveries; each call returns results by delivery.
+            wait_s: Lock timeout in seconds; None: no wait shortly after a locked row was found, else
                 `first_wait_s`.
-            first_wait_s: See there.
-            on_cancel: Called when a call was cancelled: it may have been done all the same.
+            first_wait_s: Timeout of the first try without `wait_s`.
+            on_cancel: Called when a call was cancelled; it may have been executed.
 
         Returns:
-            The results; those of locked messages are missing.
+            The results, without locked messages.
         """
         if wait_s is not None or time.monotonic() >= self._careful_until_s:
             try:
@@ -107,12 +107,12 @@ def _all(calls: Sequence[Call[Results[Result]]]) -> Steps[Results[Result]]:
 
 
 def limited(call: Call[Answer], wait_s: float) -> Steps[Answer]:
-    """Let a call fail when it waits longer than `wait_s` seconds for a lock."""
+    """Run a call with a lock timeout of `wait_s` seconds."""
     yield upkeep.wait_for_locks(math.ceil(wait_s * 1_000))
     answer: Answer = yield call
     return answer
 
 
 def is_locked(error: RetryableError) -> bool:
-    """Tell whether a call failed because it waited too long for a lock."""
+    """True if a call failed by its lock timeout."""
     return isinstance(error.__cause__, LockNotAvailable)

@@ -1,4 +1,4 @@
-"""What the engine needs of a place that messages come from. A work queue and a share group each are one."""
+"""Interface between the engine and a source of messages: a work queue or a share group."""
 
 from __future__ import annotations
 
@@ -12,79 +12,79 @@ from pgsluice.worker.engine.settlement import Result, Settlement
 
 
 class Source(Protocol):
-    """A place that messages come from.
+    """A source of messages.
 
-    Every method may raise ConnectionFailedError and RetryableError, which the engine waits out, and other SluiceErrors,
-    which it cannot.
+    Every method may raise ConnectionFailedError and RetryableError, which the engine retries, and other SluiceErrors,
+    which are permanent.
     """
 
     @property
     def name(self) -> str:
-        """For people: `queue mail`, `group mailers of log orders`."""
+        """Display name: `queue mail`, `group mailers of log orders`."""
         ...
 
     @property
     def lock_waits(self) -> LockWaits:
-        """Turns for calls with `wait_s`."""
+        """Limit on calls with `wait_s`."""
         ...
 
     async def prepare(self) -> None:
-        """Look that it is there and may be used, or make it where that was asked for; called at the start.
+        """Verify that the source exists and may be used, or create it if declared so; called at start.
 
         Raises:
-            SluiceError: It cannot be used; the message says why and what to do.
+            SluiceError: It cannot be used; the message gives reason and remedy.
         """
         ...
 
     async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
-        """Claim up to `qty` messages for `lease_s` seconds; none when there are none now."""
+        """Claim up to `qty` messages for `lease_s` seconds; return those available now."""
         ...
 
     async def begin(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """Note, before their handlers start, that they do; sets `attempt`.
+        """Record attempts before their handlers start; sets `attempt`.
 
         Returns:
-            Those that are to be handled, in their order. Missing are those whose claim is over, those whose attempts
-            were used up by starts that nobody heard of again (`is_dead`: these were moved to the dead letters), and
-            those that another transaction has locked (`is_locked`).
+            Deliveries to handle, in order. Missing are those with expired leases, those that used up their attempts
+            without ever being settled (`is_dead`: dead-lettered), and those locked by another transaction
+            (`is_locked`).
         """
         ...
 
     async def extend(
         self, deliveries: Sequence[Delivery], lease_s: float, *, wait_s: float | None = None
     ) -> list[Delivery]:
-        """Let the leases end `lease_s` seconds from now, and set `lease_end_s` and `is_locked`.
+        """Renew leases to `lease_s` seconds from now; set `lease_end_s` and `is_locked`.
 
         Args:
-            deliveries: Which.
+            deliveries: The deliveries.
             lease_s: Seconds, more than 0.
-            wait_s: How long to wait for the row lock of another transaction, seconds; None: about a second. Then
-                those that are locked are left out, so that the others do not wait.
+            wait_s: Lock timeout in seconds for rows locked by another transaction; None: about a second. After it
+                locked deliveries are skipped.
 
         Returns:
-            Those whose claim is over.
+            Deliveries whose claims are lost.
         """
         ...
 
     async def settle(
         self, settlements: Mapping[Delivery, Settlement], *, wait_s: float | None = None
     ) -> dict[Delivery, Settlement]:
-        """Apply the outcomes of deliveries in one transaction; return the settlements with their results.
+        """Apply outcomes in one transaction; return the settlements with their results.
 
-        Deliveries whose row another transaction has locked are skipped, with the result `locked`; `wait_s` as for
-        `extend`. The last attempt's `Retry` has the result `dead`. Idempotent: when the reply of a first call was
-        lost, the second returns `done` for what the first did.
+        Deliveries locked by another transaction are skipped, with the result `locked`; `wait_s` as for `extend`. The
+        last attempt's `Retry` has the result `dead`. Idempotent: if the reply to a first call was lost, the second
+        returns `done` for what the first did.
         """
         ...
 
     def acknowledgement(self, delivery: Delivery) -> Call[Result]:
-        """Return the call that acknowledges a delivery; run on a handler's own connection, in its transaction."""
+        """Return the call that acknowledges a delivery, to be run in the handler's own transaction."""
         ...
 
     async def wait(self, timeout_s: float) -> None:
-        """Return when there may be something to claim, or after so long. Also returns when a delayed message is due."""
+        """Return when a message may be available or a delayed one is due, or after the timeout."""
         ...
 
     async def close(self) -> None:
-        """Let go of what it holds; claims stay."""
+        """Release resources; claims are kept."""
         ...

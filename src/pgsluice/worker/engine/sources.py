@@ -1,4 +1,4 @@
-"""The sources for the handlers of a worker."""
+"""Make the sources of a worker's handlers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pgsluice.worker.wakeups.listener import AsyncListener
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A source, and the handlers of its deliveries.
+    """A source and its handlers.
 
     Attributes:
         source: The source.
         specs: Its handlers, one or more.
-        spec_of: Which of them a delivery is for.
+        spec_of: Returns the handler of a delivery.
     """
 
     source: Source
@@ -38,16 +38,16 @@ def make_feeds(
     listener: AsyncListener | None,
     worker_id: str,
 ) -> list[Feed]:
-    """The sources for these handlers, in their order. Those of one share group have one between them.
+    """Make the sources of these handlers, in order; handlers of one share group share a source.
 
     Args:
-        specs: The handlers; those of consumers, which have no source, are left out.
-        pool: Gives a connection for each call.
-        listener: Tells when to look; None: they poll.
-        worker_id: Who claims, for people.
+        specs: The handlers; those of log consumers, which have no source, are ignored.
+        pool: Provides a connection per call.
+        listener: Notifies of new messages; None: sources poll.
+        worker_id: Display name of the worker.
 
     Raises:
-        ConfigurationError: Two handlers of a group are for the same events.
+        ConfigurationError: Two handlers of a group match the same events.
     """
     lock_waits = LockWaits(pool.max_size)
     feeds: list[Feed] = []
@@ -70,6 +70,6 @@ def make_source(
     listener: AsyncListener | None,
     worker_id: str,
 ) -> Source:
-    """The source for one handler that shares it with no other; see `make_feeds`."""
+    """Make the source of a single handler; see `make_feeds`."""
     (feed,) = make_feeds([spec], pool, listener, worker_id)
     return feed.source

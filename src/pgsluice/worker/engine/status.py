@@ -1,4 +1,4 @@
-"""How a worker fares, for health checks and people: no I/O."""
+"""Status of a worker, for health checks and display: no I/O."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pgsluice.worker.engine.settlement import Counts
 
 @dataclass(frozen=True, slots=True)
 class HandlerStatus:
-    """How a handler fares.
+    """Status of a handler.
 
     Attributes:
         name: Its name.
-        running: Calls that run now.
-        waiting: Messages that are claimed and not started.
-        counts: What became of those that are settled, since the start.
-        last_error: The type of the last failure; what it says is kept with the message.
+        running: Running calls.
+        waiting: Messages claimed and not started.
+        counts: Settled messages by result, since start.
+        last_error: The type of the last failure; its text is stored with the message.
     """
 
     name: str
@@ -28,12 +28,12 @@ class HandlerStatus:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """How a place fares that messages come from.
+    """Status of a source of messages.
 
     Attributes:
-        name: For people.
-        is_reachable: Whether the last call of the server succeeded.
-        last_error: Why not.
+        name: Display name.
+        is_reachable: True if the last call succeeded.
+        last_error: The last error, else None.
     """
 
     name: str
@@ -43,16 +43,16 @@ class SourceStatus:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """How a worker fares.
+    """Status of a worker.
 
     Attributes:
         state: `starting`, `running`, `stopping` or `stopped`.
-        handlers: Each handler.
-        sources: Each place messages come from.
+        handlers: Status of each handler.
+        sources: Status of each source.
         listener: The state of the listener, or None without one.
-        hung_threads: Threads whose handler ran longer than it may, and still does.
-        wants_replacement: True if so many of them hang, or one for so long, that the process is to be replaced. A
-            worker of `pgsluice worker run` is stopping for that; in another program that is the program's to do.
+        hung_threads: Threads still running after their handler's timeout.
+        wants_replacement: True if too many threads hang, or one for too long, so that the process must be replaced. A
+            worker of `pgsluice worker run` stops for that; other programs must do so themselves.
     """
 
     state: str

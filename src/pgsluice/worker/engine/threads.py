@@ -1,4 +1,4 @@
-"""Threads for handlers that are no coroutines, and for whatever else would hold up the event loop."""
+"""Thread pool for `def` handlers and other blocking calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgsluice.worker.loops import call_soon
 
 _numbers = itertools.count(1)
 
-# What is to be called, with which arguments, in which context, and who waits for it; None: nothing any more.
+# Context, function, arguments and the future of the result; None: end the thread.
 _Work = tuple[
     contextvars.Context,
     Callable[..., Any],
@@ -27,29 +27,29 @@ _Work = tuple[
 
 
 class Threads:
-    """As many threads as are needed at once; those that are idle are used again.
+    """A pool that grows on demand; idle threads are reused.
 
-    Not an executor of the standard library: a thread that hangs must neither keep others from starting nor the process
-    from settlement. One that was left to itself is counted until it returns.
+    Unlike `ThreadPoolExecutor`, a hanging thread blocks neither other work nor process exit. An abandoned thread is
+    counted until it returns.
     """
 
     def __init__(self, on_hung: Callable[[], None] = lambda: None) -> None:
-        """Prepare them, in the running event loop; `on_hung` is called when one more is left to itself."""
+        """Prepare the pool in the running event loop; `on_hung` is called when a thread is abandoned."""
         self._loop = asyncio.get_running_loop()
         self._idle: list[_Thread] = []
-        # Each with a future that is done when it returns, and since when, on `time.monotonic`.
+        # Abandoned threads: a future done when the thread returns, and the start time on `time.monotonic`.
         self._left: dict[_Thread, tuple[asyncio.Future[None], float]] = {}
         self._on_hung = on_hung
         self._is_closed = False
 
     @property
     def hung(self) -> int:
-        """How many threads run something that nobody waits for any more."""
+        """Number of abandoned threads still running."""
         return len(self._left)
 
     @property
     def hung_s(self) -> float:
-        """For how long the first of them has hung, seconds."""
+        """Age in seconds of the oldest abandoned thread."""
         return time.monotonic() - min(s for _, s in self._left.values()) if self._left else 0.0
 
     async def run(
@@ -58,14 +58,14 @@ class Threads:
         *args: Any,
         on_left: Callable[[asyncio.Future[None]], None] = lambda _returned: None,
     ) -> tuple[Any, BaseException | None]:
-        """Call a function in a thread; what it returned, or what it raised, whatever that is.
+        """Call a function in a thread; return its result, or any exception it raised.
 
-        Cancelled, it returns at once and leaves the thread to itself.
+        If cancelled, return immediately and abandon the thread.
 
         Args:
-            function: What is called.
-            args: With what.
-            on_left: Called when the thread is left to itself, with a future that is done when it returns.
+            function: The function.
+            args: Its arguments.
+            on_left: Called when the thread is abandoned, with a future that is done when it returns.
         """
         thread = self._idle.pop() if self._idle else _Thread(self)
         waiter: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
@@ -73,7 +73,7 @@ class Threads:
         try:
             return await waiter
         except asyncio.CancelledError:
-            # Not of the function: what it raises, it returns. It may have ended at this very moment, though.
+            # Cancelled from outside: exceptions of the function are returned. It may just have ended, though.
             if thread not in self._idle:
                 returned: asyncio.Future[None] = self._loop.create_future()
                 self._left[thread] = returned, time.monotonic()
@@ -82,7 +82,7 @@ class Threads:
             raise
 
     def close(self) -> None:
-        """Let the idle threads end, and the others when they return."""
+        """End the idle threads now, and the others when they return."""
         self._is_closed = True
         while self._idle:
             self._idle.pop().work.put(None)
@@ -93,7 +93,7 @@ class Threads:
         waiter: asyncio.Future[tuple[Any, BaseException | None]],
         result: tuple[Any, BaseException | None],
     ) -> None:
-        """Take in what a thread came to; called by it."""
+        """Hand the result to the event loop; called by the thread."""
         call_soon(self._loop, self._take, thread, waiter, result)
 
     def _take(
@@ -114,7 +114,7 @@ class Threads:
 
 
 class _Thread(threading.Thread):
-    """One of them; a daemon, so that the process can end while it hangs."""
+    """A daemon thread, so that the process can exit while it hangs."""
 
     def __init__(self, threads: Threads) -> None:
         super().__init__(name=f"pgsluice-handler-{next(_numbers)}", daemon=True)
@@ -129,7 +129,7 @@ class _Thread(threading.Thread):
             pid = os.getpid()
             try:
                 result = (context.run(function, *args), None)
-            except BaseException as error:  # noqa: BLE001 - also a SystemExit is an answer, not an end
+            except BaseException as error:  # noqa: BLE001 - SystemExit is a result too
                 result = (None, error)
             end_fork(pid, result[1])
             self._threads.finished(self, waiter, result)

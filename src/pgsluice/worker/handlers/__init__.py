@@ -1,1 +1,1 @@
-"""How handlers are declared, what they return, how their payloads are decoded, and how messages are sent to them."""
+"""Declaration of handlers, payload types, retry policies and sending."""

@@ -1,4 +1,4 @@
-"""What a handler is: a function, where its messages come from, and how they are to be handled. No I/O."""
+"""Specification of a handler: function, source and options. No I/O."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pgsluice.worker.handlers.retry import RetryPolicy
 
 
 class Mode(StrEnum):
-    """How a message is held while its handler runs.
+    """Protection of a message while its handler runs: by lease or row lock.
 
     Attributes:
-        LEASE: It is claimed for a time, which is extended while the handler runs; then it is acknowledged, if the claim
-            is still current.
-        TRANSACTION: Its row is locked, and the handler and the acknowledgement are one transaction. Work queues only.
+        LEASE: Claimed for a lease, which is renewed while the handler runs; then acknowledged if the lease has not
+            expired.
+        TRANSACTION: Its row is locked, and the handler and the acknowledgement share one transaction. Queues only.
     """
 
     LEASE = "lease"
@@ -25,12 +25,12 @@ class Mode(StrEnum):
 
 
 class Execution(StrEnum):
-    """Where the function runs.
+    """Execution environment of a handler function.
 
     Attributes:
         LOOP: In the event loop; for `async def`.
         THREAD: In a thread; for `def`.
-        PROCESS: In a process of its own, one of a few that are kept; for `def` that computes, or may crash.
+        PROCESS: In a process of a pool; for a `def` that computes or may crash.
     """
 
     LOOP = "loop"
@@ -44,7 +44,7 @@ class QueueRoute:
 
     Attributes:
         queue_name: The queue.
-        topic: A topic pattern that is bound to the queue when the worker starts, or None.
+        topic: A topic pattern bound to the queue when the worker starts, or None.
     """
 
     queue_name: str
@@ -53,12 +53,12 @@ class QueueRoute:
 
 @dataclass(frozen=True, slots=True)
 class GroupRoute:
-    """Events of a log, each claimed by one of a share group.
+    """Events of a log, each claimed by one member of a share group.
 
     Attributes:
         log_name: The log.
-        group_name: The group; made when the worker starts, if there is none.
-        event_types: Those that this handler is for; empty: those that no other handler of the group is for.
+        group_name: The group; created when the worker starts, if it does not exist.
+        event_types: Types to handle; empty: all that no other handler of the group handles.
     """
 
     log_name: str
@@ -68,14 +68,14 @@ class GroupRoute:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRoute:
-    """Events of a log in its order, a tick batch in one transaction.
+    """Events of a log in order, one transaction per tick batch.
 
     Attributes:
         log_name: The log.
         consumer_name: The consumer; registered when the worker starts, if it is not.
         event_types: As for `GroupRoute`.
-        dead_letter_queue: A work queue for the events that are rejected or have failed for the last time; None: the
-            consumer stays before such an event, and tries again.
+        dead_letter_queue: A work queue for events that are rejected or failed their last attempt; None: the consumer is
+            blocked on such an event, and retries it.
     """
 
     log_name: str
@@ -89,11 +89,11 @@ Route = QueueRoute | GroupRoute | ConsumerRoute
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How messages are gathered for a handler that takes many at once.
+    """Batching of messages for a handler that takes several per call.
 
     Attributes:
-        size: The most, 2 or more.
-        wait_s: How long the first one waits for the others at most, seconds, 0 or more.
+        size: Maximum batch size, 2 or more.
+        wait_s: Maximum time that the first message waits for others, in seconds, 0 or more.
     """
 
     size: int
@@ -102,17 +102,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much may be handled at once, or in a time.
+    """Concurrency and rate limits of a handler.
 
     Attributes:
-        concurrency: At once in this process, 1 or more.
-        fleet_concurrency: At once in all processes, or None.
-        key_concurrency: At once of one key in all processes, or None.
-        rate: As many begin in `rate_s` seconds, in all processes, or None.
-        rate_s: Seconds, more than 0.
-        weight: How often this handler gets its turn when several want one in this process: as often as its part of all
-            weights, 1 or more.
-        when_waiting: What becomes of a key while one of its messages waits to be retried, or None: keys have no order.
+        concurrency: Maximum concurrency in this process, 1 or more.
+        fleet_concurrency: Maximum concurrency across all processes, or None.
+        key_concurrency: Maximum concurrency per key across all processes, or None.
+        rate: Rate limit: starts per `rate_s` across all processes, or None.
+        rate_s: Period of the rate limit in seconds, more than 0.
+        weight: Share of the process's slots relative to the other handlers, 1 or more.
+        when_waiting: Treatment of a key while one of its messages waits for its retry, or None: keys have no order.
     """
 
     concurrency: int = 10
@@ -126,25 +125,24 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class HandlerSpec:
-    """A handler, as the runtime sees it. `App.handler` makes them.
+    """A handler as the engine sees it. Made by `App.handler`.
 
     Attributes:
-        name: The function's, or as given; unique in its app.
-        function: What is called: `function(payload)`, `function(payload, context)`; for a batch with lists of them.
-        route: Where its messages come from.
-        decode: Makes what the function takes of a payload; raises PayloadError, with what does not fit, for one that
-            does not.
-        takes_context: Whether the function has a second parameter.
+        name: The function's name, or as given; unique in its app.
+        function: Called as `function(payload)` or `function(payload, context)`; for a batch with lists of both.
+        route: Its source.
+        decode: Converts a payload to the function's type; raises PayloadError with the mismatch.
+        takes_context: True if the function has a second parameter.
         execution: Where it runs.
-        mode: How a message is held.
-        retry: When to try again; None: as the policy of the queue or the group says.
-        timeout_s: How long one call may take; None: as long as it likes.
-        lease_s: How long a claim lasts without a heartbeat, more than 1 second.
-        batch: How many at once, or None: one by one.
-        limits: How much at once.
-        retry_on: Exceptions that are tried again; empty: all.
-        give_up_on: Exceptions that go to the dead letters at once; these come first.
-        keep: What becomes of a message of a queue that is done: it goes to the archive, or is deleted.
+        mode: Lease or row lock.
+        retry: Retry policy; None: that of the queue or the group.
+        timeout_s: Timeout of one call in seconds; None: no timeout.
+        lease_s: Lease duration without a heartbeat, more than 1 second.
+        batch: Batching, or None: one message per call.
+        limits: Concurrency and rate limits.
+        retry_on: Exceptions to retry; empty: all.
+        give_up_on: Exceptions to dead-letter immediately; takes precedence over `retry_on`.
+        keep: Archive or delete done messages of a queue.
     """
 
     name: str

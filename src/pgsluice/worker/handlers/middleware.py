@@ -1,4 +1,4 @@
-"""What is called around every handler: one chain of `async def`s. No I/O."""
+"""Middleware: a chain of `async def` functions called around every handler. No I/O."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from pgsluice.errors import ArgumentError
 
-# Takes the payload and the context; for a batch lists of them. What it returns, or raises, is the answer.
+# Takes the payload and the context, for a batch lists of both. Its result or exception becomes the outcome.
 HandlerCall = Callable[[Any, Any], Awaitable[Any]]
-# Takes the call it is around, the payload and the context, and returns what it makes of what that call returns.
+# Takes the inner call, the payload and the context, and returns the result of the inner call or another one.
 Middleware = Callable[[HandlerCall, Any, Any], Awaitable[Any]]
 
 
@@ -26,7 +26,7 @@ def check_middleware(function: Middleware) -> None:
     """Refuse a function that cannot be called around a handler.
 
     Raises:
-        ArgumentError: It is no `async def`, or does not take the three.
+        ArgumentError: It is not an `async def`, or does not take the three arguments.
     """
     name = getattr(function, "__qualname__", repr(function))
     if not inspect.iscoroutinefunction(function):

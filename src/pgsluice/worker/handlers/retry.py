@@ -1,4 +1,4 @@
-"""When to try again, and when to give up: pure functions, but for chance."""
+"""Retry policies: pure functions, except for jitter."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from pgsluice.backoff import jittered
 from pgsluice.errors import ArgumentError
 from pgsluice.outcome import require_delay
 
-# An integer of PostgreSQL.
+# Maximum of PostgreSQL's integer.
 ATTEMPTS_MAX = 2_147_483_647
 Backoff = Literal["constant", "linear", "exponential"]
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often to try, and how long to wait in between.
+    """Maximum attempts and back-off.
 
     Attributes:
-        max_attempts: Attempts after which a message goes to the dead letters, 1 to 2^31 - 1.
-        first_delay_s: Seconds between the first failure and the second attempt, 0 or more.
-        factor: By how much each delay is longer than the one before, 1 or more; with exponential backoff only.
-        max_delay_s: The longest delay, seconds, 0 or more.
-        backoff: How delays grow: `constant`, the first again and again; `linear`, by the first each time;
-            `exponential`, by the factor.
-        jitter: Whether each delay is anything between half of it and all of it, so that what failed together does not
-            come back together.
+        max_attempts: Attempts before a message is dead-lettered, 1 to 2^31 - 1.
+        first_delay_s: Back-off after the first failure in seconds, 0 or more.
+        factor: Growth factor of exponential back-off, 1 or more.
+        max_delay_s: Maximum back-off in seconds, 0 or more.
+        backoff: Growth of the back-off: `constant`; `linear`, by `first_delay_s` per attempt; `exponential`, by
+            `factor`.
+        jitter: Randomise each back-off (50-100 %), so that messages that failed together are not retried together.
     """
 
     max_attempts: int = 5
@@ -38,7 +37,7 @@ class RetryPolicy:
     jitter: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a policy that could not be followed."""
+        """Validate the policy."""
         if not 1 <= self.max_attempts <= ATTEMPTS_MAX:
             raise ArgumentError(f"max_attempts is {self.max_attempts}; use 1 to {ATTEMPTS_MAX}")
         require_delay(self.first_delay_s, "first_delay_s")
@@ -49,23 +48,23 @@ class RetryPolicy:
             raise ArgumentError(f"backoff is {self.backoff!r}; use {', '.join(get_args(Backoff))}")
 
     def next_delay_s(self, attempt: int, asked_s: float | None = None) -> float | None:
-        """Decide whether another attempt follows one that failed, and when.
+        """Return the back-off after a failed attempt, or None after the last one.
 
-        Work queues have this decided by `sluice.fail`, with the same fields.
+        For work queues `sluice.fail` decides this, with the same fields.
 
         Args:
-            attempt: Its number; the first is 1.
-            asked_s: The delay that the handler asked for, seconds; None: as this policy says.
+            attempt: The number of the failed attempt; the first is 1.
+            asked_s: Back-off requested by the handler in seconds; None: by this policy.
 
         Returns:
-            Seconds until the next attempt; None: there is none, the message is dead-lettered.
+            Seconds until the next attempt; None: the message is dead-lettered.
         """
         if attempt >= self.max_attempts:
             return None
         return self.delay_s(attempt) if asked_s is None else asked_s
 
     def delay_s(self, attempt: int) -> float:
-        """Seconds to wait after this attempt (the first is 1) failed."""
+        """Return the back-off after a failed attempt, in seconds; the first attempt is 1."""
         delay_s = min(self._growth(attempt) * self.first_delay_s, self.max_delay_s)
         return jittered(delay_s) if self.jitter else delay_s
 
@@ -76,5 +75,5 @@ class RetryPolicy:
             return float(attempt)
         try:
             return self.factor ** (attempt - 1)
-        except OverflowError:  # far beyond any cap, and so it must stay where the first delay is 0
+        except OverflowError:  # beyond any maximum, but a first delay of 0 must stay 0
             return math.inf if self.first_delay_s else 0.0

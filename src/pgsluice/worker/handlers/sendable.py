@@ -1,4 +1,4 @@
-"""A handler as its module sees it: the function still, and what sends messages to it."""
+"""A decorated handler: callable as the function, with methods to send to it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Result = TypeVar("Result")
 
 
 class Handler(Generic[Payload, Parameters, Result]):
-    """A function that handles messages, and what sends them to it. `App.handler` makes it.
+    """A function that handles messages, with methods to send to it. Made by `App.handler`.
 
-    Called, it is the function, as a test may want it.
+    Calling it calls the function directly, for tests.
 
     Attributes:
-        spec: What the runtime knows of it.
-        sending: What is stored of what is sent to it.
-        middlewares: What its app calls around it.
+        spec: Its specification for the engine.
+        sending: Encodes messages for its queue or log.
+        middlewares: Middleware of its app.
     """
 
-    # The module's name for it is also that of the function, so a process of its own finds it by this name.
+    # Equal to the function's, so that a handler process finds the handler by this name.
     __module__: str
     __qualname__: str
 
@@ -62,10 +62,10 @@ class Handler(Generic[Payload, Parameters, Result]):
         return self.__qualname__
 
     def encode(self, payload: Payload) -> Any:
-        """Make what is stored of a payload: a JSON value for a queue, text for a log.
+        """Encode a payload as stored: a JSON value for a queue, text for a log.
 
         Raises:
-            PayloadError: It is not of the type of the function's parameter; the place is named.
+            PayloadError: It does not match the type of the function's parameter; its path is given.
         """
         if isinstance(self.spec.route, QueueRoute):
             return self.sending.payload.encode(payload)
@@ -84,36 +84,36 @@ class Handler(Generic[Payload, Parameters, Result]):
         deduplication_key: str | None = None,
         event_type: str | None = None,
     ) -> int | None:
-        """Send one message to this handler: into its queue, or as an event into its log.
+        """Send one message to this handler's queue, or one event to its log.
 
         Args:
-            payload: What the function takes; for a handler of batches one of what it takes a list of.
-            connection: Sends as part of its transaction: there after its commit, and only then. Of SQLAlchemy or Django
-                the psycopg connection below. A pool: a transaction of its own. None: the app's own pool, which is
-                opened when it is first needed.
-            delay_s: Whole seconds until it may be handled, 0 or more. None: at once.
-            at: The time from which on it may be handled, with a time zone, instead.
-            key: What it is kept in order by: PGMQ's group of the message (header `x-pgmq-group`); `ev_extra1` of an
-                event, which a share group with keys looks at unless it was told otherwise.
-            priority: Of a message in a queue with priorities (see `WorkQueue.set_queue_limits`): 1 is the most urgent.
+            payload: The function's payload; for a batch handler a single item.
+            connection: Send in its transaction: visible when that commits. For SQLAlchemy or Django, pass the
+                underlying psycopg connection. A pool: a separate transaction. None: the app's own pool, opened on first
+                use.
+            delay_s: Delivery delay in whole seconds, 0 or more. None: no delay.
+            at: Delivery time with a time zone, alternatively.
+            key: Ordering key: PGMQ's group of a message (header `x-pgmq-group`); `ev_extra1` of an event, the default
+                key of share groups with keys.
+            priority: Priority in a queue with priorities (see `WorkQueue.set_queue_limits`): 1 is the most urgent.
                 None: the middle one.
-            headers: A JSON object beside the payload; for an event texts by the names `ev_extra1` to `ev_extra4`.
-            deduplication_key: For queues: one whose key was sent within the queue's window is not stored again. See
-                `WorkQueue.send`.
-            event_type: For logs: the type of the event. None: the one that this handler is for, if it is only one.
+            headers: A JSON object stored with the payload; for an event texts named `ev_extra1` to `ev_extra4`.
+            deduplication_key: For queues: a message whose key was sent within the queue's window is not stored again.
+                See `WorkQueue.send`.
+            event_type: For logs: the type of the event. None: the handler's type, if it has exactly one.
 
         Returns:
-            The id of the message or the event: with a deduplication key that of the first one sent with it. None for
-            an event that waits for its time, and has no id yet.
+            The id of the message or the event; for a duplicate that of the first message with the key. None for a
+            delayed event, which has no id yet.
 
         Raises:
-            PayloadError: The payload is not of its type, or cannot be stored; the place is named. Nothing was sent.
-            ArgumentError: An option is out of range, or is not one of this place. Nothing was sent.
-            QueueNotFoundError: There is no such queue.
-            LogNotFoundError: There is no such log.
-            DeduplicationOffError: There is a deduplication key, and the queue has no window.
-            ConnectionFailedError: The server cannot be reached, or its reply was lost: then it may have been sent or
-                not. Sent again with the same deduplication key, it is stored once.
+            PayloadError: The payload does not match its type, or cannot be stored; its path is given. Nothing was sent.
+            ArgumentError: An option is out of range, or not supported here. Nothing was sent.
+            QueueNotFoundError: The queue does not exist.
+            LogNotFoundError: The log does not exist.
+            DeduplicationOffError: A deduplication key was given, but the queue has no window.
+            ConnectionFailedError: The server is unreachable, or its reply was lost: the message may have been sent.
+                Sending again with the same deduplication key is idempotent.
         """
         call = self.sending.one(
             payload,
@@ -139,7 +139,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         deduplication_key: str | None = None,
         event_type: str | None = None,
     ) -> int | None:
-        """As `send`, in an event loop."""
+        """Like `send`, in an event loop."""
         call = self.sending.one(
             payload,
             delay=delay_of(delay_s, at),
@@ -163,13 +163,13 @@ class Handler(Generic[Payload, Parameters, Result]):
         deduplication_keys: Sequence[str | None] | None = None,
         event_type: str | None = None,
     ) -> list[int]:
-        """Send many at once, all or none, in one statement.
+        """Send many in one statement, all or none.
 
         Args:
-            payloads: Any number; without any nothing is sent.
-            connection: As for `send`, as are all that are not said here.
-            delay_s: For queues only, and for all of them; as are `at` and `priority`.
-            keys: One for each payload, None for none; or None.
+            payloads: Any number; if empty, nothing is sent.
+            connection: As for `send`, as are all arguments not listed here.
+            delay_s: For queues only, and for all messages; as are `at` and `priority`.
+            keys: One per payload, None for no key; or None.
             headers: As `keys`.
             deduplication_keys: As `keys`.
 
@@ -205,7 +205,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         deduplication_keys: Sequence[str | None] | None = None,
         event_type: str | None = None,
     ) -> list[int]:
-        """As `send_many`, in an event loop."""
+        """Like `send_many`, in an event loop."""
         wanted = listed(payloads)
         if not wanted:
             return []

@@ -1,1 +1,1 @@
-"""The process `pgsluice worker run`: start, signals, health, supervisor, shutdown."""
+"""The process of `pgsluice worker run`: startup, signals, health, supervisor, shutdown."""

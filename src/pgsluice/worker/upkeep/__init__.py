@@ -1,1 +1,1 @@
-"""What runs beside the handlers: ticks, schedules, maintenance, and the election of the process that does it."""
+"""Background duties: ticker, schedules, maintenance, and the leader election of the process that runs them."""

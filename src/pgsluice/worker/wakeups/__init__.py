@@ -1,1 +1,1 @@
-"""How waiting workers learn of messages: LISTEN, and the notifier that sends NOTIFY."""
+"""Wake-ups of idle workers: listeners for NOTIFY, and the notifier that sends it."""

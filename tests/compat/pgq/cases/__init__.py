@@ -1,11 +1,11 @@
-"""What is asked of PgQ and of ours: every function with good and bad arguments.
+"""Cases for PgQ and pgsluice: every function with valid and invalid arguments.
 
-queues.py       making, dropping and setting up queues; grants and storage
+queues.py       creating, dropping and configuring queues; grants and storage
 producing.py    inserting events
-consumers.py    registering consumers, and what there is to know about them
-batches.py      taking, reading and finishing batches
-retries.py      repeating events
-upkeep.py       ticks, rotation and what a daemon asks for
+consumers.py    registering consumers, and information about them
+batches.py      opening, reading and finishing batches
+retries.py      retrying events
+upkeep.py       ticks, rotation and the functions that daemons call
 """
 
 from compat.pgq.cases import batches, consumers, producing, queues, retries, upkeep
@@ -23,5 +23,5 @@ def statement_of(step: Step) -> str:
 
 
 STATEMENTS = [statement_of(step) for steps in SCENARIOS.values() for step in steps]
-# How the lines begin of which a case allows that it differs.
+# Beginnings of the README lines that allow a case to differ.
 LINES = {step.line for steps in SCENARIOS.values() for step in steps if isinstance(step, Differs)}

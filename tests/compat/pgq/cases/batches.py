@@ -1,4 +1,4 @@
-"""Taking, reading and finishing batches."""
+"""Opening, reading and finishing batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TICKS: list[Step] = [
 
 
 def custom(lag: str, count: str, interval: str) -> list[Step]:
-    """Ask for a batch of some size, and give it back."""
+    """Open a batch of a requested size, and reset the consumer's position."""
     return [
         f"select * from pgq.next_batch_custom('q', 'c', {lag}, {count}, {interval})",
         "select * from pgq.register_consumer_at('q', 'c', 2)",

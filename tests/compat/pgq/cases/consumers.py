@@ -1,4 +1,4 @@
-"""Registering consumers, and what there is to know about them and their queues."""
+"""Registering consumers, and information about them and their queues."""
 
 from __future__ import annotations
 

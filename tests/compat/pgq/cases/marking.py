@@ -1,4 +1,4 @@
-"""A statement, or one that is answered otherwise on purpose."""
+"""Steps of a case: statements, and statements with an intended difference."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class Differs(NamedTuple):
-    """A statement whose answer differs.
+    """A statement whose result differs on purpose.
 
     Attributes:
         statement: SQL.
-        line: How a line of "Differences from PgQ 3.5" begins.
+        line: Beginning of a line of "Differences from PgQ 3.5".
     """
 
     statement: str
@@ -20,7 +20,7 @@ class Differs(NamedTuple):
 Step = str | Differs
 Scenarios = dict[str, list[Step]]
 
-# A queue that ticks whenever it is asked to, whose ticks count alike from the second on.
+# A queue that ticks on every call; from the second tick on, event counts equal PgQ's.
 QUEUE: list[Step] = [
     "select * from pgq.create_queue('q')",
     "update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'",
@@ -28,7 +28,7 @@ QUEUE: list[Step] = [
     "select * from pgq.ticker('q')",
 ]
 CONSUMER: list[Step] = [*QUEUE, "select * from pgq.register_consumer('q', 'c')"]
-# Its first batch has the events 2, 3 and 4 and is open.
+# The consumer's first batch, with the events 2, 3 and 4, is open.
 BATCH: list[Step] = [
     *CONSUMER,
     "select pgq.insert_event('q', 'type ' || n, 'data ' || n, '1', '2', '3', '4') from generate_series(1, 3) as n",

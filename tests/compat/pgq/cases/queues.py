@@ -1,4 +1,4 @@
-"""Making, dropping and setting up queues; grants and storage."""
+"""Creating, dropping and configuring queues; grants and storage."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from compat.pgq.cases import lines
 from compat.pgq.cases.marking import BATCH, CONSUMER, QUEUE, Differs, Scenarios
 
 LONG = "n" * 300
-# fillfactor=100 is what it is without being set.
+# 100 is the default fillfactor.
 RELATIONS = """
 select c.relname, c.relkind::text, array_remove(c.reloptions, 'fillfactor=100') as options, coalesce(t.reloptions, '{}') as toast_options,
     (select array_agg(i.inhparent::regclass::text) from pg_inherits as i where i.inhrelid = c.oid) as parents

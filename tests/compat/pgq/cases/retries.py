@@ -1,4 +1,4 @@
-"""Repeating events."""
+"""Retrying events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ticks, rotation and what a daemon asks for."""
+"""Ticks, rotation and the functions that daemons call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- The poison, and it alone.
+-- The poison message only.
 with different as (
     select
         coalesce(d.msg_id, r.poison_msg_id) as msg_id,

@@ -1,4 +1,4 @@
--- What the workers were told, account by account, is what the transactions did.
+-- Per account, the amounts in the messages equal those of the transactions.
 with sent as (
     select aid, count(*) as orders, sum(delta) as delta from public.pgbench_history group by aid
 ),

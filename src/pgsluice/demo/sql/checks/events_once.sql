@@ -1,4 +1,4 @@
--- Every event of the log stands in the lake once, and nothing else does.
+-- The lake holds every event of the log exactly once, and no others.
 with lake as (
     select ev_id, min(ev_type) as ev_type, count(*) as times from lake_event group by ev_id
 ),

@@ -1,4 +1,4 @@
--- Each archived message was processed, once, and no other was.
+-- Each archived message was processed exactly once, and no other was.
 with done as (
     select msg_id, count(*) as times from demo.processed group by msg_id
 ),

@@ -1,5 +1,5 @@
--- Sent: one in each transaction of the load, and the poison. Each ended in the archive or in the dead
--- letters, in one of them only, and none is left in the queue.
+-- Sent: one in each transaction of the load, and the poison message. Each is either archived or
+-- dead-lettered, and none is left in the queue.
 with place as (
     select msg_id, 'queue' as place from pgmq.q_orders
     union all

@@ -1,4 +1,4 @@
--- The messages that fail on their first attempt were all done on a later one.
+-- All messages that fail on their first attempt were processed on a later one.
 with different as (
     select msg_id, attempt from demo.processed where fails_first and attempt < 2
 )

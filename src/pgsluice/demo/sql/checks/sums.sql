@@ -1,4 +1,4 @@
--- One sum, kept in six places: TPC-B's own invariant, the workers' rows and the lake.
+-- One sum in six places: TPC-B's invariant, the workers' rows and the lake.
 with total (place, amount) as (
     select 'pgbench_history', coalesce(sum(delta), 0) from public.pgbench_history
     union all

@@ -1,4 +1,5 @@
--- What cannot be replaced in place goes, and the tables get the columns, and the names of constraints, of a new installation.
+-- Drops functions that cannot be replaced in place, and gives tables the columns and constraint names of a new
+-- installation.
 do $$
 declare
     v_object record;
@@ -34,11 +35,11 @@ alter table pgq.tick
     alter column tick_snapshot drop default,
     alter column tick_snapshot type pg_snapshot using tick_snapshot::text::pg_snapshot,
     alter column tick_snapshot set default pg_current_snapshot();
--- With all event tables, and their indexes.
+-- Includes all event tables with their indexes.
 alter table pgq.event_template
     alter column ev_txid drop default,
     alter column ev_txid type xid8 using ev_txid::text::xid8,
     alter column ev_txid set default pg_current_xact_id();
 
--- It becomes a view; what waits in it is taken over at the end.
+-- It becomes a view; its rows are migrated at the end.
 alter table pgq.retry_queue rename to adopted_retry_queue;

@@ -1,4 +1,4 @@
--- What there is of PgQ, in temporary tables that the other steps read. Changes nothing else.
+-- Collects PgQ's objects in temporary tables that the other steps read. Changes nothing else.
 create temporary table adopted_log (
     queue_name text,
     queue_id integer,
@@ -8,7 +8,7 @@ create temporary table adopted_log (
 
 do $$
 begin
-    -- Without these or the right to read them, there will be objections enough.
+    -- If the table or the right to read it is missing, objections.sql reports it.
     if not coalesce(has_table_privilege(to_regclass('pgq.queue'), 'select'), false) then
         return;
     end if;
@@ -21,15 +21,16 @@ begin
 end;
 $$;
 
--- Every function in the schema: replaced in place, dropped (perhaps to be made anew), or somebody's own and left alone. What is
--- internal may have other names of arguments here, which cannot be changed in place, and nobody calls it.
+-- Every function in the schema: replaced in place, dropped (and perhaps created again), or kept because it is not
+-- PgQ's. Internal functions may have other argument names here, which cannot be changed in place, and clients do not
+-- call them.
 create temporary table adopted_log_function on commit drop as
 with
 here as (
     select to_regprocedure(signature) as oid
     from unnest(current_setting('sluice.functions_here')::text[]) as signature
 ),
--- What PgQ had in some version from 3.2 on, and what is not among ours in this form.
+-- Functions of PgQ versions from 3.2 on that this release does not have in this form.
 gone as (
     select to_regprocedure(signature) as oid
     from unnest(array[

@@ -1,4 +1,4 @@
--- What waited to be repeated goes on waiting.
+-- Migrates the events that wait in the retry queue.
 insert into pgq.retry_entry (
     ev_retry_after, ev_queue, ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
 )
@@ -8,5 +8,5 @@ from pgq.adopted_retry_queue as r
 order by r.ev_retry_after;
 drop table pgq.adopted_retry_queue;
 
--- Rights on each log's tables as on those of a new one.
+-- The rights on each log's tables are those of a new log.
 select pgq._grant_queue(q.queue_id) from pgq.queue as q;

@@ -13,7 +13,7 @@ end;
 $$;
 
 comment on function public.pgmq_archive(text, bigint) is
-    'Move one message into the archive; false, with a warning, when it is not in the queue. PGMQ 0.20''s name of pgmq.archive.';
+    'Move one message to the archive; false, with a warning, if it is not in the queue. PGMQ 0.20''s name of pgmq.archive.';
 revoke execute on function public.pgmq_archive(text, bigint) from public;
 grant execute on function public.pgmq_archive(text, bigint) to sluice_admin, sluice_reader;
 
@@ -33,6 +33,6 @@ end;
 $$;
 
 comment on function public.pgmq_archive(text, bigint[]) is
-    'Move messages into the archive; false, with a warning, when none of them is in the queue. PGMQ 0.20''s name of pgmq.archive.';
+    'Move messages to the archive; false, with a warning, if none is in the queue. PGMQ 0.20''s name of pgmq.archive.';
 revoke execute on function public.pgmq_archive(text, bigint[]) from public;
 grant execute on function public.pgmq_archive(text, bigint[]) to sluice_admin, sluice_reader;

@@ -9,6 +9,6 @@ end;
 $$;
 
 comment on function public.pgmq_create(text) is
-    'Create a work queue and its archive; does nothing when the queue exists. PGMQ 0.20''s name of pgmq.create.';
+    'Create a work queue and its archive; does nothing if the queue exists. PGMQ 0.20''s name of pgmq.create.';
 revoke execute on function public.pgmq_create(text) from public;
 grant execute on function public.pgmq_create(text) to sluice_admin;

@@ -9,6 +9,6 @@ end;
 $$;
 
 comment on function public.pgmq_create_non_partitioned(text) is
-    'Create a work queue and its archive; does nothing when the queue exists. PGMQ 0.20''s name of pgmq.create_non_partitioned.';
+    'Create a work queue and its archive; does nothing if the queue exists. PGMQ 0.20''s name of pgmq.create_non_partitioned.';
 revoke execute on function public.pgmq_create_non_partitioned(text) from public;
 grant execute on function public.pgmq_create_non_partitioned(text) to sluice_admin;

@@ -13,6 +13,6 @@ end;
 $$;
 
 comment on function public.pgmq_create_partitioned(text, text, text) is
-    'Create a work queue in partitions. PGMQ 0.20''s name of create_partitioned.';
+    'Create a partitioned work queue. PGMQ 0.20''s name of pgmq.create_partitioned.';
 revoke execute on function public.pgmq_create_partitioned(text, text, text) from public;
 grant execute on function public.pgmq_create_partitioned(text, text, text) to sluice_admin;

@@ -13,7 +13,7 @@ end;
 $$;
 
 comment on function public.pgmq_delete(text, bigint) is
-    'Delete one message for good; false, with a warning, when it is not in the queue. PGMQ 0.20''s name of pgmq.delete.';
+    'Delete one message permanently; false, with a warning, if it is not in the queue. PGMQ 0.20''s name of pgmq.delete.';
 revoke execute on function public.pgmq_delete(text, bigint) from public;
 grant execute on function public.pgmq_delete(text, bigint) to sluice_admin, sluice_reader;
 
@@ -33,6 +33,6 @@ end;
 $$;
 
 comment on function public.pgmq_delete(text, bigint[]) is
-    'Delete messages for good; false, with a warning, when none of them is in the queue. PGMQ 0.20''s name of pgmq.delete.';
+    'Delete messages permanently; false, with a warning, if none is in the queue. PGMQ 0.20''s name of pgmq.delete.';
 revoke execute on function public.pgmq_delete(text, bigint[]) from public;
 grant execute on function public.pgmq_delete(text, bigint[]) to sluice_admin, sluice_reader;

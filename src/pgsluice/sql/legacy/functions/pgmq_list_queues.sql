@@ -9,6 +9,6 @@ as $$
 $$;
 
 comment on function public.pgmq_list_queues() is
-    'Every work queue, by name. PGMQ 0.20''s name of pgmq.list_queues.';
+    'List all work queues by name. PGMQ 0.20''s name of pgmq.list_queues.';
 revoke execute on function public.pgmq_list_queues() from public;
 grant execute on function public.pgmq_list_queues() to sluice_admin, sluice_reader, sluice_monitor;

@@ -21,6 +21,6 @@ as $$
 $$;
 
 comment on function public.pgmq_metrics(text) is
-    'Length, ages in seconds (null when empty) and ids handed out of one queue. PGMQ 0.20''s name of pgmq.metrics.';
+    'Return length, ages in seconds (null if empty) and ids given out of one queue. PGMQ 0.20''s name of pgmq.metrics.';
 revoke execute on function public.pgmq_metrics(text) from public;
 grant execute on function public.pgmq_metrics(text) to sluice_admin, sluice_reader, sluice_monitor;

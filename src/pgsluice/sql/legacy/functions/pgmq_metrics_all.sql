@@ -22,6 +22,6 @@ as $$
 $$;
 
 comment on function public.pgmq_metrics_all() is
-    'Metrics of every queue, by name. PGMQ 0.20''s name of pgmq.metrics_all.';
+    'Return the metrics of all queues, by name. PGMQ 0.20''s name of pgmq.metrics_all.';
 revoke execute on function public.pgmq_metrics_all() from public;
 grant execute on function public.pgmq_metrics_all() to sluice_admin, sluice_reader, sluice_monitor;

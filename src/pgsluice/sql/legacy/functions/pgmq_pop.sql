@@ -9,6 +9,6 @@ as $$
 $$;
 
 comment on function public.pgmq_pop(text) is
-    'Take the first visible message and delete it at once. PGMQ 0.20''s name of pgmq.pop.';
+    'Read the first visible message and delete it immediately. PGMQ 0.20''s name of pgmq.pop.';
 revoke execute on function public.pgmq_pop(text) from public;
 grant execute on function public.pgmq_pop(text) to sluice_admin, sluice_reader;

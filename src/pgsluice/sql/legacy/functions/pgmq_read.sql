@@ -1,4 +1,4 @@
--- In plain SQL: PL/pgSQL would not let an argument and a column have one name.
+-- Plain SQL, because PL/pgSQL does not allow an argument and a column with the same name.
 create or replace function public.pgmq_read(queue_name text, vt integer, "limit" integer)
 returns table (msg_id bigint, read_ct integer, enqueued_at timestamptz, vt timestamptz, message jsonb)
 language sql
@@ -10,6 +10,6 @@ as $$
 $$;
 
 comment on function public.pgmq_read(text, integer, integer) is
-    'Claim up to limit visible messages and hide them for vt seconds. PGMQ 0.20''s name of pgmq.read.';
+    'Read up to limit visible messages and hide them for vt seconds. PGMQ 0.20''s name of pgmq.read.';
 revoke execute on function public.pgmq_read(text, integer, integer) from public;
 grant execute on function public.pgmq_read(text, integer, integer) to sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- Looks before it tests the time, as 0.20 does and pgmq.read_with_poll does not: with 0 seconds it is pgmq_read.
+-- As in 0.20, and unlike pgmq.read_with_poll, it reads before it checks the deadline: with 0 seconds it is pgmq_read.
 create or replace function public.pgmq_read_with_poll(
     queue_name text,
     vt integer,
@@ -29,6 +29,6 @@ as $$
 $$;
 
 comment on function public.pgmq_read_with_poll(text, integer, integer, integer, integer) is
-    'Like pgmq_read, but wait up to poll_timeout_s for a message. PGMQ 0.20''s name of pgmq.read_with_poll.';
+    'Like pgmq_read, but poll for up to poll_timeout_s seconds. PGMQ 0.20''s name of pgmq.read_with_poll.';
 revoke execute on function public.pgmq_read_with_poll(text, integer, integer, integer, integer) from public;
 grant execute on function public.pgmq_read_with_poll(text, integer, integer, integer, integer) to sluice_admin, sluice_reader;

@@ -7,6 +7,6 @@ as $$
 $$;
 
 comment on function public.pgmq_send(text, jsonb) is
-    'Append one message, visible at once; returns its msg_id. PGMQ 0.20''s name of pgmq.send.';
+    'Send one message; returns its msg_id. PGMQ 0.20''s name of pgmq.send.';
 revoke execute on function public.pgmq_send(text, jsonb) from public;
 grant execute on function public.pgmq_send(text, jsonb) to sluice_admin, sluice_writer;

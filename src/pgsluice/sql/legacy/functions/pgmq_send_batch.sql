@@ -7,6 +7,6 @@ as $$
 $$;
 
 comment on function public.pgmq_send_batch(text, jsonb[], bigint) is
-    'Append messages in the order of the array, visible after delay seconds; returns their msg_ids. PGMQ 0.20''s name of pgmq.send_batch.';
+    'Send messages in array order, visible after delay seconds; returns their msg_ids. PGMQ 0.20''s name of pgmq.send_batch.';
 revoke execute on function public.pgmq_send_batch(text, jsonb[], bigint) from public;
 grant execute on function public.pgmq_send_batch(text, jsonb[], bigint) to sluice_admin, sluice_writer;

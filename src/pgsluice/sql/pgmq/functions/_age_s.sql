@@ -1,4 +1,4 @@
--- A table of users holds any time: one that is infinite has no age, and one that is centuries away no age that fits.
+-- Users can store any time in a queue's table: an infinite one has no age, and one centuries away overflows an integer.
 create or replace function pgmq._age_s(since timestamptz)
 returns integer
 language sql
@@ -12,6 +12,6 @@ as $$
 $$;
 
 comment on function pgmq._age_s(timestamptz) is
-    'The age of a message in seconds; null for an infinite time.';
+    'Return the age of a message in seconds; null for an infinite time.';
 revoke execute on function pgmq._age_s(timestamptz) from public;
 grant execute on function pgmq._age_s(timestamptz) to sluice_admin, sluice_reader, sluice_monitor;

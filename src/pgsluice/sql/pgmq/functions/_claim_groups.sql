@@ -1,24 +1,24 @@
--- The messages that a reader of groups gets, locked, in the order of its strategy: 'fill' takes the messages of the group
--- with the oldest head, then those of the next; 'round' the first of each group, then the second of each; 'head' the first
--- of each.
+-- Locks the messages that a group reader returns, in the order of its strategy: 'fill' takes the messages of the group
+-- with the oldest head, then those of the next group; 'round' takes the first message of each group, then the second of
+-- each; 'head' takes the first of each.
 --
--- A group is delivered from its head on, up to the first message that is not visible, or that another transaction has
--- locked: nothing overtakes a message of its group. The lock on the head row keeps others out of the group until this
--- transaction ends, and then its vt does. A head that another transaction has locked passes its group over.
+-- A group is delivered from its head up to the first message that is invisible or locked by another transaction, so
+-- that no message overtakes another of its group. The lock on the head row keeps other readers out of the group until
+-- this transaction ends; from then on the head's vt does. A group whose head another transaction has locked is skipped.
 --
 -- Calls: _has_fifo_index, _next_groups, _group_runs, _lock_runs. Locks rows of the queue's table; never waits.
 create or replace function pgmq._claim_groups(queue_table text, due_by timestamptz, qty integer, strategy text)
 returns bigint[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- Each query here wants the first rows of an index. Without statistics, as of a queue just filled, the planner would rather
--- read all of the table and sort it.
+-- Each query here reads the first rows of an index. Without statistics, as for a queue just filled, the planner prefers
+-- a sequential scan and a sort.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    -- More than wanted, as others may hold the first ones just now.
+    -- Spare heads, because other readers may hold the first ones.
     v_spare constant integer := 16;
     v_indexed boolean := pgmq._has_fifo_index(queue_table);
     v_wanted integer := qty;
@@ -50,7 +50,7 @@ begin
 
         v_take := v_wanted;
         if strategy = 'fill' then
-            -- As many groups as fill it, and no more: a head that is locked and not returned is one that nobody gets.
+            -- Only the groups that fill qty: a head that is locked but not returned is hidden from all readers.
             v_runs := pgmq._group_runs(
                 queue_table, due_by, v_keys[:v_wanted], v_heads[:v_wanted], v_wanted, strategy, v_indexed
             );
@@ -71,7 +71,8 @@ begin
         )
         into v_locked
         using v_heads, due_by, v_take;
-        -- Fewer than asked for, and all the others are held by somebody: v_locked[v_take] is null, and none is left.
+        -- If fewer were locked than requested, v_locked[v_take] is null and no group remains: other sessions hold the
+        -- rest.
         select coalesce(array_agg(g.key order by g.head) filter (where g.head = any (v_locked)), '{}'),
             coalesce(array_agg(g.key order by g.head) filter (where g.head > v_locked[v_take]), '{}'),
             coalesce(array_agg(g.head order by g.head) filter (where g.head > v_locked[v_take]), '{}')

@@ -1,4 +1,4 @@
--- The two tables and what every partition gets from them. Not here: any partition.
+-- Creates both tables with the indexes that each partition inherits, but no partitions.
 create or replace function pgmq._create_partitioned_tables(queue_name text, is_time boolean)
 returns void
 language plpgsql
@@ -40,11 +40,11 @@ begin
         case when is_time then 'msg_id, archived_at' else 'msg_id' end,
         case when is_time then 'archived_at' else 'msg_id' end
     );
-    -- As of every queue: ready and deferred. README.md says why.
+    -- The indexes of ready and deferred messages that every queue has; see README.md.
     execute format('create index %I on pgmq.%I (msg_id) where vt <= enqueued_at', v_queue || '_ready_idx', v_queue);
     execute format('create index %I on pgmq.%I (vt, msg_id) where vt > enqueued_at', v_queue || '_vt_idx', v_queue);
     if is_time then
-        -- Where the first and the last of the default partition are found.
+        -- Finds the first and the last row of the default partition.
         execute format('create index %I on pgmq.%I (enqueued_at)', v_queue || '_part_idx', v_queue);
     end if;
     execute format('create index %I on pgmq.%I (archived_at)', 'archived_at_idx_' || queue_name, v_archive);

@@ -1,5 +1,5 @@
--- What a group's messages have in common, as a number. A hash and not the text: an entry of an index may not exceed 2,704
--- bytes, and a long group must not make a send fail. Two groups of one hash, one pair in 2^64, are served as one, in order.
+-- Hashes the group: an index entry is limited to 2,704 bytes, and a long group name must not make a send fail. Two
+-- groups with the same hash, one pair in 2^64, are read in order as one group.
 create or replace function pgmq._fifo_key_sql(alias text)
 returns text
 language sql
@@ -10,6 +10,6 @@ as $$
 $$;
 
 comment on function pgmq._fifo_key_sql(text) is
-    'The expression of a message''s group, as the FIFO indexes have it; alias names its table in the query.';
+    'The SQL expression of a message''s group, as in the FIFO indexes; alias names its table in the query.';
 revoke execute on function pgmq._fifo_key_sql(text) from public;
 grant execute on function pgmq._fifo_key_sql(text) to sluice_admin, sluice_reader;

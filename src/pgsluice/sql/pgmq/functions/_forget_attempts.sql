@@ -1,5 +1,5 @@
--- Maintenance would find them too, later. It does so where the caller's rights end at PGMQ's own objects, as those of roles may
--- that were there before.
+-- Maintenance would delete them later. It has to where the caller has rights on PGMQ's own objects only, as roles from
+-- before an adoption may.
 create or replace function pgmq._forget_attempts(queue_name text)
 returns void
 language plpgsql
@@ -15,6 +15,6 @@ end;
 $$;
 
 comment on function pgmq._forget_attempts(text) is
-    'Forget how often messages of a queue were tried, all of which are gone.';
+    'Delete the counted attempts of a queue whose messages are all gone.';
 revoke execute on function pgmq._forget_attempts(text) from public;
 grant execute on function pgmq._forget_attempts(text) to sluice_admin;

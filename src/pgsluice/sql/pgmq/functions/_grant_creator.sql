@@ -1,5 +1,6 @@
--- Once the queue has its reader. The tables of a queue belong to the owner of the schemas. A member of sluice_admin may work on all queues; another role that
--- may call pgmq.create, as the owner of an adopted schema, gets the rights on the queues that it creates.
+-- Called once the queue has its reader. The tables of a queue belong to the owner of the schemas. Members of
+-- sluice_admin have rights on all queues; any other role that may call pgmq.create, such as the owner of an adopted
+-- schema, gets rights on the queues that it creates.
 create or replace function pgmq._grant_creator(queue_name text)
 returns void
 language plpgsql
@@ -24,6 +25,6 @@ end;
 $$;
 
 comment on function pgmq._grant_creator(text) is
-    'Give the role that creates a queue the rights on its rows, unless it has them.';
+    'Grant the creator of a queue the rights on its rows, unless it has them.';
 revoke execute on function pgmq._grant_creator(text) from public;
 grant execute on function pgmq._grant_creator(text) to sluice_admin;

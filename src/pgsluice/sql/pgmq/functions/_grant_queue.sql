@@ -1,4 +1,4 @@
--- A queue's tables are made long after the installation, so each gets the rights of the roles by itself.
+-- Queue tables are created after the installation, so each gets the grants of the roles here.
 create or replace function pgmq._grant_queue(queue_name text)
 returns void
 language plpgsql
@@ -8,7 +8,7 @@ declare
     v_grant record;
     v_queue text := pgmq.format_table_name(queue_name, 'q');
     v_archive text := pgmq.format_table_name(queue_name, 'a');
-    -- Enough to count and to tell ages, nothing of what the messages say.
+    -- Enough to count messages and compute ages, without access to payloads.
     v_counting constant text := 'select (msg_id, read_ct, enqueued_at, last_read_at, vt)';
 begin
     for v_grant in
@@ -40,6 +40,6 @@ end;
 $$;
 
 comment on function pgmq._grant_queue(text) is
-    'Give the roles that exist their rights on a new queue''s tables.';
+    'Grant the existing roles their rights on a new queue''s tables.';
 revoke execute on function pgmq._grant_queue(text) from public;
 grant execute on function pgmq._grant_queue(text) to sluice_admin;

@@ -1,8 +1,8 @@
--- What may be delivered of some groups now: of each its run, which begins at its head and ends before its first message that
--- is not visible; of the runs the first qty messages. strategy 'fill': group by group. 'round': the first of each group,
--- then the second of each. place is the position of the message's group in keys.
+-- Deliverable messages of the given groups: each group's run starts at its head and ends before its first invisible
+-- message; of the runs, the first qty messages. Strategy 'fill': group by group. 'round': the first of each group, then
+-- the second of each. place is the position of the message's group in keys.
 --
--- Reads only what it returns, at most twice that for 'round' (with the indexes of create_fifo_index; else the queue, once).
+-- Reads only what it returns, for 'round' at most twice that; without the indexes of create_fifo_index, the queue once.
 -- Calls: _fifo_key_sql. Reads: the queue's table.
 create or replace function pgmq._group_runs(
     queue_table text, due_by timestamptz, keys bigint[], heads bigint[], qty integer, strategy text, indexed boolean,
@@ -85,7 +85,7 @@ begin
         from chosen',
         v_round, case strategy when 'fill' then 'open.place, open.msg_id' else 'open.depth, open.place' end
     );
-    -- As deep as it takes if all groups are equally long; then twice as deep, while some are longer.
+    -- The depth that suffices if all groups have the same length; doubled while some group continues beyond it.
     v_depth := case when indexed then ceil(qty::numeric / cardinality(keys)) else qty end;
     loop
         execute v_round into msg_ids, places, v_deeper using due_by, keys, heads, qty, v_depth;
@@ -96,7 +96,7 @@ end;
 $$;
 
 comment on function pgmq._group_runs(text, timestamptz, bigint[], bigint[], integer, text, boolean) is
-    'The first qty messages of the visible runs at the heads of these groups, in the order of the strategy.';
+    'Return the first qty messages of the visible runs at the heads of these groups, in the order of the strategy.';
 revoke execute on function pgmq._group_runs(text, timestamptz, bigint[], bigint[], integer, text, boolean) from public;
 grant execute on function pgmq._group_runs(text, timestamptz, bigint[], bigint[], integer, text, boolean)
     to sluice_admin, sluice_reader;

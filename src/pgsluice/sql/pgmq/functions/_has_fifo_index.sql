@@ -4,7 +4,7 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-    -- A B-tree on an expression: PGMQ's own index of that name is another, and of no use.
+    -- B-trees on an expression: PGMQ's own index of that name is a GIN index, which these queries cannot use.
     select count(*) = 2
     from pg_index as i
     join pg_class as c on c.oid = i.indexrelid
@@ -17,6 +17,6 @@ as $$
 $$;
 
 comment on function pgmq._has_fifo_index(text) is
-    'Whether create_fifo_index has been called for this table and its indexes can be used.';
+    'True if create_fifo_index has been called for this table and its indexes are valid.';
 revoke execute on function pgmq._has_fifo_index(text) from public;
 grant execute on function pgmq._has_fifo_index(text) to sluice_admin, sluice_reader;

@@ -7,7 +7,7 @@ as $$
 declare
     v_locked bigint[];
 begin
-    -- A run ends where a message is locked, or no longer visible, at last: what is behind it stays.
+    -- A run ends at its first message that is locked or no longer visible.
     execute format(
         'with locked as materialized (
             select q.msg_id
@@ -32,6 +32,6 @@ end;
 $$;
 
 comment on function pgmq._lock_runs(text, timestamptz, bigint[], integer[]) is
-    'What _group_runs chooses, locked; of each group up to the first message that cannot be had.';
+    'Lock the messages chosen by _group_runs; of each group up to the first that cannot be claimed.';
 revoke execute on function pgmq._lock_runs(text, timestamptz, bigint[], integer[]) from public;
 grant execute on function pgmq._lock_runs(text, timestamptz, bigint[], integer[]) to sluice_admin, sluice_reader;

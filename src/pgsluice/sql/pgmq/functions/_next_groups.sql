@@ -1,17 +1,17 @@
--- The groups that may be read next: those whose head, the lowest id of the group, is visible.
+-- Finds the next groups whose head, the lowest id of the group, is visible.
 --
--- A message that nobody has read yet waits for a later one of its group that is in flight: it committed after that one was
--- delivered, and must not be handled beside it.
+-- An unread message is blocked while a later one of its group is in flight: it committed after that one was delivered,
+-- and must not be handled concurrently with it.
 --
--- With the indexes of create_fifo_index, three steps, each only if the one before is not enough:
---   1. the first ready messages by msg_id, and the first due ones, name their groups, and the index names the heads;
---   2. all groups, one step of the index each, if they are few: ready messages of blocked groups are not touched;
---   3. further through the ready messages, as far as it takes.
--- So the cost is that of the groups returned, and beyond 1,000 groups also that of the ready messages in front of them
--- which belong to groups that cannot be read. Without the indexes it is one pass over the queue.
+-- With the indexes of create_fifo_index, three steps, each only if the previous one did not find enough:
+--   1. the first ready messages and the first due ones, by msg_id, give the groups; the index gives their heads;
+--   2. if there are few groups, a loose index scan over all groups, which skips ready messages of blocked groups;
+--   3. further ready messages, up to the number needed.
+-- The cost is that of the groups returned; beyond 1,000 groups also that of the ready messages of blocked groups in
+-- front. Without the indexes it is one pass over the queue.
 --
--- The state (seen, walked_to, ended) is what the call before returned; at first '{}', null, false. Groups once returned or
--- found blocked do not come again. Calls: _fifo_key_sql. Reads: the queue's table.
+-- The state (seen, walked_to, ended) is what the previous call returned; initially '{}', null, false. Groups that were
+-- returned or found blocked are not returned a second time. Calls: _fifo_key_sql. Reads: the queue's table.
 create or replace function pgmq._next_groups(
     queue_table text, due_by timestamptz, wanted integer, indexed boolean,
     inout seen bigint[], inout walked_to bigint, inout ended boolean, out keys bigint[], out heads bigint[]
@@ -37,8 +37,8 @@ declare
     v_new bigint[];
     v_new_keys bigint[];
     v_new_heads bigint[];
-    -- Bounds and not an equality, here and below: then only the index of groups has the order, and statistics of another
-    -- day cannot lure the planner into walking the primary key to the end, or into hashing all that is in flight.
+    -- Bounds instead of an equality, here and below: then only the index of groups has the required order, and outdated
+    -- statistics cannot make the planner scan the whole primary key or hash all messages in flight.
     v_judge text := format(
         'select array_agg(head.key),
             array_agg(head.key order by head.msg_id) filter (where head.readable),
@@ -150,10 +150,11 @@ begin
         heads := heads || v_new_heads;
         v_due_left := v_due_left and v_due = v_due_max;
         ended := v_walked < v_piece and not v_due_left;
-        -- What is due may lie far behind: it counts when the walk has come so far.
+        -- A due message may be far ahead: it counts once the scan has reached it.
         select count(*) into v_exact from unnest(heads) as head where head <= walked_to or v_walked < v_piece;
         exit when ended or v_exact >= wanted;
-        -- As far as it takes if groups go on coming as they came so far; but that may change, so two to five times as far.
+        -- Estimate the distance from the groups found so far, and scan two to five times as far, as their density may
+        -- change.
         v_scanned := v_scanned + v_walked;
         v_ahead := wanted * v_scanned / greatest(v_exact, 1) - v_scanned;
         if v_begun and (v_exact = v_exact_before or v_exact > 0 and v_ahead > v_walk_max) then
@@ -177,7 +178,7 @@ end;
 $$;
 
 comment on function pgmq._next_groups(text, timestamptz, integer, boolean, bigint[], bigint, boolean) is
-    'The next groups whose head is visible, oldest head first: at least wanted, if there are so many.';
+    'Find the next groups whose head is visible, oldest head first: at least wanted, if they exist.';
 revoke execute on function pgmq._next_groups(text, timestamptz, integer, boolean, bigint[], bigint, boolean) from public;
 grant execute on function pgmq._next_groups(text, timestamptz, integer, boolean, bigint[], bigint, boolean)
     to sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- The upper case keeps it apart from all tables of queues, whose names are folded. A table that PGMQ made may have a
--- name of up to 63 bytes, to which nothing can be added.
+-- Upper case cannot collide with queue tables, whose names are folded. The name of a table that PGMQ made may have 63
+-- bytes already, which leaves no room for a suffix.
 create or replace function pgmq._notify_sequence(queue_name text)
 returns text
 language plpgsql
@@ -18,6 +18,6 @@ end;
 $$;
 
 comment on function pgmq._notify_sequence(text) is
-    'The sequence that says when and by whom the listeners of a queue were last notified; quoted, with its schema.';
+    'The sequence that stores when, and by which transaction, a queue''s listeners were last notified; quoted, with its schema.';
 revoke execute on function pgmq._notify_sequence(text) from public;
 grant execute on function pgmq._notify_sequence(text) to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;

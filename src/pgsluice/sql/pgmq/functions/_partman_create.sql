@@ -1,5 +1,5 @@
--- Gives a table to pg_partman 4, with the settings that PGMQ gives it. Calls: pg_partman's create_parent. Writes: its
--- part_config. Its maintenance stays its own.
+-- Registers a table with pg_partman 4, with PGMQ's settings. pg_partman's own maintenance must run. Calls: pg_partman's
+-- create_parent. Writes: its part_config.
 create or replace function pgmq._partman_create(
     table_name name, partition_interval text, retention_interval text, premake integer
 )
@@ -35,6 +35,6 @@ end;
 $$;
 
 comment on function pgmq._partman_create(name, text, text, integer) is
-    'Let pg_partman make and drop the partitions of this table.';
+    'Let pg_partman create and drop the partitions of this table.';
 revoke execute on function pgmq._partman_create(name, text, text, integer) from public;
 grant execute on function pgmq._partman_create(name, text, text, integer) to sluice_admin;

@@ -1,5 +1,5 @@
--- Before the tables are dropped, as only they tell whose they are. Also what create_parent left beside its settings: a
--- template table of no use to anybody else.
+-- Must run before the tables are dropped, because the settings are found by them. Also drops the template table that
+-- create_parent made, which has no other use.
 create or replace function pgmq._partman_forget(queue_name text)
 returns void
 language plpgsql
@@ -17,7 +17,7 @@ begin
     if not found then
         return;
     end if;
-    -- Who drops another queue needs no rights there.
+    -- A role that drops an unpartitioned queue needs no rights on pg_partman.
     perform
     from pg_class as c
     where c.relnamespace = 'pgmq'::regnamespace
@@ -34,7 +34,7 @@ begin
         'pgmq.' || pgmq.format_table_name(queue_name, 'q'), 'pgmq.' || pgmq.format_table_name(queue_name, 'a')
     ]
     loop
-        -- Only one that create_parent made: this runs with the rights of the schemas' owner.
+        -- Only a table that create_parent made: this runs with the rights of the schemas' owner.
         if v_template ~ '\.template_pgmq_'
             and exists (
                 select
@@ -53,6 +53,6 @@ end;
 $$;
 
 comment on function pgmq._partman_forget(text) is
-    'Take the tables of a queue out of pg_partman''s settings, where that is installed.';
+    'Remove the tables of a queue from pg_partman''s settings, where that is installed.';
 revoke execute on function pgmq._partman_forget(text) from public;
 grant execute on function pgmq._partman_forget(text) to sluice_admin;

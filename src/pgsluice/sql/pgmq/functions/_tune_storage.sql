@@ -14,6 +14,6 @@ end;
 $$;
 
 comment on function pgmq._tune_storage(regclass) is
-    'Give a table of a queue or an archive the storage settings of this release.';
+    'Set the storage settings of this release on a table of a queue or an archive.';
 revoke execute on function pgmq._tune_storage(regclass) from public;
 grant execute on function pgmq._tune_storage(regclass) to sluice_admin;

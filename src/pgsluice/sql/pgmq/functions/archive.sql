@@ -29,7 +29,7 @@ end;
 $$;
 
 comment on function pgmq.archive(text, bigint) is
-    'Move one message into the archive; false when it is not in the queue.';
+    'Move one message to the archive; false if it is not in the queue.';
 revoke execute on function pgmq.archive(text, bigint) from public;
 grant execute on function pgmq.archive(text, bigint) to sluice_admin, sluice_reader;
 
@@ -60,6 +60,6 @@ end;
 $$;
 
 comment on function pgmq.archive(text, bigint[]) is
-    'Move messages into the archive; returns the msg_ids that were in the queue, lowest first.';
+    'Move messages to the archive; returns the msg_ids that were in the queue, in ascending order.';
 revoke execute on function pgmq.archive(text, bigint[]) from public;
 grant execute on function pgmq.archive(text, bigint[]) to sluice_admin, sluice_reader;

@@ -10,6 +10,6 @@ end;
 $$;
 
 comment on function pgmq.create(text) is
-    'Create a work queue and its archive; does nothing when the queue exists.';
+    'Create a work queue and its archive; does nothing if the queue exists.';
 revoke execute on function pgmq.create(text) from public;
 grant execute on function pgmq.create(text) to sluice_admin;

@@ -1,4 +1,4 @@
--- Not a part of create: every send would pay for it, also to queues that nobody reads by groups.
+-- Not a part of create: the indexes slow down every send, also to queues that are never read by groups.
 create or replace function pgmq.create_fifo_index(queue_name text)
 returns void
 language plpgsql
@@ -20,13 +20,13 @@ begin
           and c.relname = v_queue || '_fifo_idx'
           and a.amname = 'gin'
     ) then
-        -- PGMQ's own, of a queue that was adopted: no query can use it.
+        -- PGMQ's own index on an adopted queue, which no query can use.
         execute format('drop index pgmq.%I', v_queue || '_fifo_idx');
     end if;
     execute format(
         'create index if not exists %I on pgmq.%I ((%s), msg_id)', v_queue || '_fifo_idx', v_queue, v_key
     );
-    -- What was read and is not finished, in each group: few, and _next_groups must find them among any number of others.
+    -- Messages in each group that were read but not finished: few, and _next_groups must find them among all others.
     if to_regclass(format('pgmq.%I', v_queue || '_fifo_read_idx')) is null then
         execute format(
             'create index %I on pgmq.%I ((%s), msg_id) where read_ct > 0', v_queue || '_fifo_read_idx', v_queue, v_key
@@ -36,6 +36,6 @@ end;
 $$;
 
 comment on function pgmq.create_fifo_index(text) is
-    'Let the read_grouped functions find a group''s messages by an index, instead of reading the whole queue at each call.';
+    'Create the indexes by which the read_grouped functions find a group''s messages without reading the whole queue.';
 revoke execute on function pgmq.create_fifo_index(text) from public;
 grant execute on function pgmq.create_fifo_index(text) to sluice_admin;

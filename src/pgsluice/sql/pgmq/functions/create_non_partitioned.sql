@@ -10,6 +10,6 @@ end;
 $$;
 
 comment on function pgmq.create_non_partitioned(text) is
-    'The same as create.';
+    'Alias of create.';
 revoke execute on function pgmq.create_non_partitioned(text) from public;
 grant execute on function pgmq.create_non_partitioned(text) to sluice_admin;

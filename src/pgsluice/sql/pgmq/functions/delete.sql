@@ -17,7 +17,7 @@ end;
 $$;
 
 comment on function pgmq.delete(text, bigint) is
-    'Delete one message for good; false when it is not in the queue.';
+    'Delete one message permanently; false if it is not in the queue.';
 revoke execute on function pgmq.delete(text, bigint) from public;
 grant execute on function pgmq.delete(text, bigint) to sluice_admin, sluice_reader;
 
@@ -39,6 +39,6 @@ end;
 $$;
 
 comment on function pgmq.delete(text, bigint[]) is
-    'Delete messages for good; returns the msg_ids that were in the queue, lowest first.';
+    'Delete messages permanently; returns the msg_ids that were in the queue, in ascending order.';
 revoke execute on function pgmq.delete(text, bigint[]) from public;
 grant execute on function pgmq.delete(text, bigint[]) to sluice_admin, sluice_reader;

@@ -21,6 +21,6 @@ end;
 $$;
 
 comment on function pgmq.disable_notify_insert(text) is
-    'Notify nobody of new messages any more; a notice when nobody was.';
+    'Stop notifying listeners of new messages; raises a notice if notifications were not enabled.';
 revoke execute on function pgmq.disable_notify_insert(text) from public;
 grant execute on function pgmq.disable_notify_insert(text) to sluice_admin;

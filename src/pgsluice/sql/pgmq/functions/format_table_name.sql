@@ -17,6 +17,6 @@ end;
 $$;
 
 comment on function pgmq.format_table_name(text, text) is
-    'The name of a queue''s table: prefix q for the queue, a for its archive; folded to lower case.';
+    'Return the table name of a queue: prefix q for the queue, a for its archive; folded to lower case.';
 revoke execute on function pgmq.format_table_name(text, text) from public;
 grant execute on function pgmq.format_table_name(text, text) to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;

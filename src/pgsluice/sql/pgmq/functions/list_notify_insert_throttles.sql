@@ -7,7 +7,8 @@ as $$
     select
         t.queue_name::text,
         t.throttle_interval_ms,
-        -- The claim of the last window, as pgmq.notify_queue_listeners writes it: milliseconds above 20 bits.
+        -- The last notification, as pgmq.notify_queue_listeners stores it: milliseconds in the bits above the lowest
+        -- 20.
         coalesce(
             to_timestamp((pg_sequence_last_value(to_regclass(pgmq._notify_sequence(t.queue_name::text))) >> 20) / 1000.0),
             t.last_notified_at
@@ -17,6 +18,6 @@ as $$
 $$;
 
 comment on function pgmq.list_notify_insert_throttles() is
-    'Every queue that notifies, by name: how often at most, and when it last did; 1970 for not yet.';
+    'List the queues that notify, by name: the throttle interval and the last notification, 1970 if there was none.';
 revoke execute on function pgmq.list_notify_insert_throttles() from public;
 grant execute on function pgmq.list_notify_insert_throttles() to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;

@@ -8,6 +8,6 @@ as $$
     order by m.queue_name;
 $$;
 
-comment on function pgmq.list_queues() is 'Every work queue, by name.';
+comment on function pgmq.list_queues() is 'List all work queues by name.';
 revoke execute on function pgmq.list_queues() from public;
 grant execute on function pgmq.list_queues() to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;

@@ -10,7 +10,7 @@ as $$
 $$;
 
 comment on function pgmq.list_topic_bindings() is
-    'Every binding, the latest first.';
+    'List all bindings, the latest first.';
 revoke execute on function pgmq.list_topic_bindings() from public;
 grant execute on function pgmq.list_topic_bindings() to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;
 
@@ -27,6 +27,6 @@ as $$
 $$;
 
 comment on function pgmq.list_topic_bindings(text) is
-    'The bindings of one queue, the latest first.';
+    'List the bindings of one queue, the latest first.';
 revoke execute on function pgmq.list_topic_bindings(text) from public;
 grant execute on function pgmq.list_topic_bindings(text) to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;

@@ -1,5 +1,5 @@
--- The length of the default partitions, of the queue and its archive together as in PGMQ, is exact up to v_counted_max and the planner's
--- estimate beyond it: a scrape must not read all of a backlog. It is null where neither is partitioned.
+-- The length of the default partitions, of queue and archive together as in PGMQ, is exact up to v_counted_max and the
+-- planner's estimate above it: a scrape must not read a whole backlog. It is null where neither table is partitioned.
 create or replace function pgmq.metrics(queue_name text)
 returns pgmq.metrics_result
 language plpgsql
@@ -18,7 +18,7 @@ begin
     v_result.queue_length := v_counted.length;
     v_result.newest_msg_age_sec := pgmq._age_s(v_counted.newest);
     v_result.oldest_msg_age_sec := pgmq._age_s(v_counted.oldest);
-    -- Ids handed out, rolled back ones included; 0 before the first.
+    -- Ids given out, including those rolled back; 0 before the first.
     execute format(
         'select case when ids.is_called then ids.last_value else 0 end from pgmq.%I as ids', v_queue || '_msg_id_seq'
     )
@@ -43,6 +43,6 @@ end;
 $$;
 
 comment on function pgmq.metrics(text) is
-    'Length, visible length, ages in seconds (null when empty) and ids handed out of one queue; lengths beyond 5,000 are estimates.';
+    'Return length, visible length, ages in seconds (null if empty) and ids given out of one queue; lengths above 5,000 are estimates.';
 revoke execute on function pgmq.metrics(text) from public;
 grant execute on function pgmq.metrics(text) to sluice_admin, sluice_reader, sluice_monitor;

@@ -12,6 +12,6 @@ end;
 $$;
 
 comment on function pgmq.pop(text, integer) is
-    'Take up to qty visible messages, lowest msg_id first, and delete them at once: at most once, if the caller then fails.';
+    'Read up to qty visible messages, lowest msg_id first, and delete them immediately: at most once, if the caller then fails.';
 revoke execute on function pgmq.pop(text, integer) from public;
 grant execute on function pgmq.pop(text, integer) to sluice_admin, sluice_reader;

@@ -7,8 +7,7 @@ declare
     v_queue text := pgmq.format_table_name(queue_name, 'q');
     v_purged bigint;
 begin
-    -- The lock that TRUNCATE needs, taken before the count: nothing can be sent between the two and vanish
-    -- uncounted.
+    -- Takes the lock of TRUNCATE before counting, so that no message can be sent in between and be deleted uncounted.
     execute format('lock table pgmq.%I in access exclusive mode', v_queue);
     execute format('select count(*) from pgmq.%I', v_queue) into v_purged;
     execute format('truncate table pgmq.%I', v_queue);
@@ -18,6 +17,6 @@ end;
 $$;
 
 comment on function pgmq.purge_queue(text) is
-    'Delete every message of a queue, visible or not, and leave its archive; returns how many there were.';
+    'Delete all messages of a queue, visible or not, and keep its archive; returns their number.';
 revoke execute on function pgmq.purge_queue(text) from public;
 grant execute on function pgmq.purge_queue(text) to sluice_admin;

@@ -12,6 +12,6 @@ end;
 $$;
 
 comment on function pgmq.read(text, integer, integer, jsonb) is
-    'Claim up to qty visible messages, lowest msg_id first, and hide them for vt seconds; conditional keeps those whose message contains it.';
+    'Read up to qty visible messages, lowest msg_id first, and hide them for vt seconds; conditional is a containment filter on message.';
 revoke execute on function pgmq.read(text, integer, integer, jsonb) from public;
 grant execute on function pgmq.read(text, integer, integer, jsonb) to sluice_admin, sluice_reader;

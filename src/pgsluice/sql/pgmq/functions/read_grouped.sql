@@ -9,6 +9,6 @@ end;
 $$;
 
 comment on function pgmq.read_grouped(text, integer, integer) is
-    'Claim up to qty messages of FIFO groups, the group with the oldest head first and each group in msg_id order, and hide them for vt seconds.';
+    'Read up to qty messages of FIFO groups, the group with the oldest head first and each group in msg_id order, and hide them for vt seconds.';
 revoke execute on function pgmq.read_grouped(text, integer, integer) from public;
 grant execute on function pgmq.read_grouped(text, integer, integer) to sluice_admin, sluice_reader;

@@ -9,6 +9,6 @@ end;
 $$;
 
 comment on function pgmq.read_grouped_head(text, integer, integer) is
-    'Claim the first message of up to qty FIFO groups and hide them for vt seconds.';
+    'Read the first message of up to qty FIFO groups and hide them for vt seconds.';
 revoke execute on function pgmq.read_grouped_head(text, integer, integer) from public;
 grant execute on function pgmq.read_grouped_head(text, integer, integer) to sluice_admin, sluice_reader;

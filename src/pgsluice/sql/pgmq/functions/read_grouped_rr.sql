@@ -9,6 +9,6 @@ end;
 $$;
 
 comment on function pgmq.read_grouped_rr(text, integer, integer) is
-    'Claim up to qty messages of FIFO groups, one of each group by turns, and hide them for vt seconds; in the order of the turns.';
+    'Read up to qty messages of FIFO groups in round-robin order, and hide them for vt seconds.';
 revoke execute on function pgmq.read_grouped_rr(text, integer, integer) from public;
 grant execute on function pgmq.read_grouped_rr(text, integer, integer) to sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- The snapshot of the caller's statement stays open for the whole wait: see read_with_poll.
+-- The snapshot of the caller's statement is held while it polls: see read_with_poll.
 create or replace function pgmq.read_grouped_with_poll(
     queue_name text, vt integer, qty integer, max_poll_seconds integer default 5, poll_interval_ms integer default 100
 )
@@ -7,12 +7,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Null means the default, so every call returns.
+    -- Null means the default, so that every call returns.
     v_deadline timestamptz := clock_timestamp() + make_interval(secs => coalesce(max_poll_seconds, 5));
     v_pause interval := make_interval(secs => greatest(coalesce(poll_interval_ms, 100), 1) / 1000.0);
 begin
-    perform pgmq.format_table_name(queue_name, 'q'); -- for its errors, also when nothing is looked at
-    -- The deadline comes before the first look, as in PGMQ: with 0 seconds nothing is ever returned.
+    perform pgmq.format_table_name(queue_name, 'q'); -- raises PGMQ's errors, even if nothing is read
+    -- As in PGMQ, the deadline is checked before the first read: with 0 seconds nothing is ever returned.
     while clock_timestamp() < v_deadline
     loop
         return query select * from pgmq.read_grouped(queue_name, vt, qty);
@@ -23,7 +23,7 @@ end;
 $$;
 
 comment on function pgmq.read_grouped_with_poll(text, integer, integer, integer, integer) is
-    'Like read_grouped, but look every poll_interval_ms until something comes or max_poll_seconds are over; with 0 seconds nothing is returned.';
+    'Like read_grouped, but poll every poll_interval_ms until messages are returned or max_poll_seconds have passed; with 0 seconds nothing is returned.';
 revoke execute on function pgmq.read_grouped_with_poll(text, integer, integer, integer, integer) from public;
 grant execute on function pgmq.read_grouped_with_poll(text, integer, integer, integer, integer)
     to sluice_admin, sluice_reader;

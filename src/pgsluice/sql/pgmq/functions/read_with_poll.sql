@@ -1,5 +1,5 @@
--- The caller's statement, and with it its snapshot, stays open for the whole wait: VACUUM cannot clean up behind it. So
--- waits should be short, and a caller that can loop should call pgmq.read in a loop.
+-- The caller's statement holds its snapshot while it polls, and VACUUM cannot remove newer dead rows. Keep waits short,
+-- or poll with pgmq.read from the client.
 create or replace function pgmq.read_with_poll(
     queue_name text,
     vt integer,
@@ -13,12 +13,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Null means the default, so every call returns.
+    -- Null means the default, so that every call returns.
     v_deadline timestamptz := clock_timestamp() + make_interval(secs => coalesce(max_poll_seconds, 5));
     v_pause interval := make_interval(secs => greatest(coalesce(poll_interval_ms, 100), 1) / 1000.0);
 begin
-    perform pgmq.format_table_name(queue_name, 'q'); -- for its errors, also when nothing is looked at
-    -- The deadline comes before the first look, as in PGMQ: with 0 seconds nothing is ever returned.
+    perform pgmq.format_table_name(queue_name, 'q'); -- raises PGMQ's errors, even if nothing is read
+    -- As in PGMQ, the deadline is checked before the first read: with 0 seconds nothing is ever returned.
     while clock_timestamp() < v_deadline
     loop
         return query select * from pgmq.read(queue_name, vt, qty, conditional);
@@ -29,6 +29,6 @@ end;
 $$;
 
 comment on function pgmq.read_with_poll(text, integer, integer, integer, integer, jsonb) is
-    'Like read, but look every poll_interval_ms until something is visible or max_poll_seconds are over; with 0 seconds nothing is returned.';
+    'Like read, but poll every poll_interval_ms until a message is visible or max_poll_seconds have passed; with 0 seconds nothing is returned.';
 revoke execute on function pgmq.read_with_poll(text, integer, integer, integer, integer, jsonb) from public;
 grant execute on function pgmq.read_with_poll(text, integer, integer, integer, integer, jsonb) to sluice_admin, sluice_reader;

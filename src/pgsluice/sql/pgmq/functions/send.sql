@@ -1,6 +1,6 @@
--- Each form does the whole work: one that called another took a third longer. Without a
--- delay a message is visible from now() on, the start of the transaction, which is when it was enqueued: that makes it
--- ready and not deferred (README.md), and nobody sees it before the commit anyway.
+-- Each overload does the whole work: one that called another took a third longer. Without a delay a message is visible
+-- from now(), the start of the transaction and its enqueued_at, which makes it ready instead of deferred (README.md);
+-- other sessions do not see it before the commit.
 create or replace function pgmq.send(queue_name text, msg jsonb, headers jsonb, delay timestamptz)
 returns setof bigint
 language plpgsql
@@ -16,7 +16,7 @@ end;
 $$;
 
 comment on function pgmq.send(text, jsonb, jsonb, timestamptz) is
-    'Append one message, visible from the given time on; returns its msg_id.';
+    'Send one message that becomes visible at the given time; returns its msg_id.';
 revoke execute on function pgmq.send(text, jsonb, jsonb, timestamptz) from public;
 grant execute on function pgmq.send(text, jsonb, jsonb, timestamptz) to sluice_admin, sluice_writer;
 
@@ -35,7 +35,7 @@ end;
 $$;
 
 comment on function pgmq.send(text, jsonb) is
-    'Append one message, visible at once; returns its msg_id.';
+    'Send one message; returns its msg_id.';
 revoke execute on function pgmq.send(text, jsonb) from public;
 grant execute on function pgmq.send(text, jsonb) to sluice_admin, sluice_writer;
 
@@ -54,7 +54,7 @@ end;
 $$;
 
 comment on function pgmq.send(text, jsonb, jsonb) is
-    'Append one message with headers, visible at once; returns its msg_id.';
+    'Send one message with headers; returns its msg_id.';
 revoke execute on function pgmq.send(text, jsonb, jsonb) from public;
 grant execute on function pgmq.send(text, jsonb, jsonb) to sluice_admin, sluice_writer;
 
@@ -73,7 +73,7 @@ end;
 $$;
 
 comment on function pgmq.send(text, jsonb, integer) is
-    'Append one message, visible after delay seconds; returns its msg_id.';
+    'Send one message that becomes visible after delay seconds; returns its msg_id.';
 revoke execute on function pgmq.send(text, jsonb, integer) from public;
 grant execute on function pgmq.send(text, jsonb, integer) to sluice_admin, sluice_writer;
 
@@ -92,7 +92,7 @@ end;
 $$;
 
 comment on function pgmq.send(text, jsonb, timestamptz) is
-    'Append one message, visible from the given time on; returns its msg_id.';
+    'Send one message that becomes visible at the given time; returns its msg_id.';
 revoke execute on function pgmq.send(text, jsonb, timestamptz) from public;
 grant execute on function pgmq.send(text, jsonb, timestamptz) to sluice_admin, sluice_writer;
 
@@ -111,6 +111,6 @@ end;
 $$;
 
 comment on function pgmq.send(text, jsonb, jsonb, integer) is
-    'Append one message with headers, visible after delay seconds; returns its msg_id.';
+    'Send one message with headers that becomes visible after delay seconds; returns its msg_id.';
 revoke execute on function pgmq.send(text, jsonb, jsonb, integer) from public;
 grant execute on function pgmq.send(text, jsonb, jsonb, integer) to sluice_admin, sluice_writer;

@@ -1,5 +1,5 @@
--- The form with headers and a time does the work; the others fill in what they leave out. PL/pgSQL, as it keeps the plan of the
--- call, which SQL makes anew each time.
+-- The overload with headers and a time does the work. The others are PL/pgSQL too, because it caches the plan of the
+-- call, which SQL functions do not.
 create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay timestamptz)
 returns setof bigint
 language plpgsql
@@ -7,8 +7,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform pgmq._validate_batch_params(msgs, headers);
-    -- The ids follow the array because the rows are inserted in its order. A null array of headers has no
-    -- elements, and unnest fills the shorter side with nulls.
+    -- The ids follow the array because rows are inserted in its order. A null array of headers has no elements, and
+    -- unnest pads the shorter side with nulls.
     return query execute format(
         'insert into pgmq.%I (vt, message, headers)
          select $1, item.message, item.headers
@@ -22,7 +22,7 @@ end;
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], jsonb[], timestamptz) is
-    'Append messages in the order of the array, visible from the given time on; returns their msg_ids in that order.';
+    'Send messages in array order that become visible at the given time; returns their msg_ids in that order.';
 revoke execute on function pgmq.send_batch(text, jsonb[], jsonb[], timestamptz) from public;
 grant execute on function pgmq.send_batch(text, jsonb[], jsonb[], timestamptz) to sluice_admin, sluice_writer;
 
@@ -37,7 +37,7 @@ end;
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[]) is
-    'Append messages in the order of the array, visible at once; returns their msg_ids in that order.';
+    'Send messages in array order; returns their msg_ids in that order.';
 revoke execute on function pgmq.send_batch(text, jsonb[]) from public;
 grant execute on function pgmq.send_batch(text, jsonb[]) to sluice_admin, sluice_writer;
 
@@ -52,7 +52,7 @@ end;
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], jsonb[]) is
-    'Append messages with headers, one element for each message, visible at once; returns their msg_ids.';
+    'Send messages with headers, one element per message; returns their msg_ids.';
 revoke execute on function pgmq.send_batch(text, jsonb[], jsonb[]) from public;
 grant execute on function pgmq.send_batch(text, jsonb[], jsonb[]) to sluice_admin, sluice_writer;
 
@@ -67,7 +67,7 @@ end;
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], integer) is
-    'Append messages, visible after delay seconds; returns their msg_ids.';
+    'Send messages that become visible after delay seconds; returns their msg_ids.';
 revoke execute on function pgmq.send_batch(text, jsonb[], integer) from public;
 grant execute on function pgmq.send_batch(text, jsonb[], integer) to sluice_admin, sluice_writer;
 
@@ -82,7 +82,7 @@ end;
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], timestamptz) is
-    'Append messages, visible from the given time on; returns their msg_ids.';
+    'Send messages that become visible at the given time; returns their msg_ids.';
 revoke execute on function pgmq.send_batch(text, jsonb[], timestamptz) from public;
 grant execute on function pgmq.send_batch(text, jsonb[], timestamptz) to sluice_admin, sluice_writer;
 
@@ -97,6 +97,6 @@ end;
 $$;
 
 comment on function pgmq.send_batch(text, jsonb[], jsonb[], integer) is
-    'Append messages with headers, visible after delay seconds; returns their msg_ids.';
+    'Send messages with headers that become visible after delay seconds; returns their msg_ids.';
 revoke execute on function pgmq.send_batch(text, jsonb[], jsonb[], integer) from public;
 grant execute on function pgmq.send_batch(text, jsonb[], jsonb[], integer) to sluice_admin, sluice_writer;

@@ -24,7 +24,7 @@ end;
 $$;
 
 comment on function pgmq.send_batch_topic(text, jsonb[], jsonb[], timestamptz) is
-    'Send messages to every queue bound to the routing key, visible from the given time on; returns their ids by queue name.';
+    'Send messages to every queue bound to the routing key, visible from the given time; returns their ids by queue name.';
 revoke execute on function pgmq.send_batch_topic(text, jsonb[], jsonb[], timestamptz) from public;
 grant execute on function pgmq.send_batch_topic(text, jsonb[], jsonb[], timestamptz) to sluice_admin, sluice_writer;
 
@@ -37,7 +37,7 @@ as $$
 $$;
 
 comment on function pgmq.send_batch_topic(text, jsonb[]) is
-    'Send messages, visible at once, to every queue bound to the routing key; returns their ids.';
+    'Send messages to every queue bound to the routing key; returns their ids.';
 revoke execute on function pgmq.send_batch_topic(text, jsonb[]) from public;
 grant execute on function pgmq.send_batch_topic(text, jsonb[]) to sluice_admin, sluice_writer;
 
@@ -50,7 +50,7 @@ as $$
 $$;
 
 comment on function pgmq.send_batch_topic(text, jsonb[], jsonb[]) is
-    'Send messages with headers, visible at once, to every queue bound to the routing key; returns their ids.';
+    'Send messages with headers to every queue bound to the routing key; returns their ids.';
 revoke execute on function pgmq.send_batch_topic(text, jsonb[], jsonb[]) from public;
 grant execute on function pgmq.send_batch_topic(text, jsonb[], jsonb[]) to sluice_admin, sluice_writer;
 
@@ -63,7 +63,7 @@ as $$
 $$;
 
 comment on function pgmq.send_batch_topic(text, jsonb[], integer) is
-    'Send messages, visible after delay seconds, to every queue bound to the routing key; returns their ids.';
+    'Send messages to every queue bound to the routing key, visible after delay seconds; returns their ids.';
 revoke execute on function pgmq.send_batch_topic(text, jsonb[], integer) from public;
 grant execute on function pgmq.send_batch_topic(text, jsonb[], integer) to sluice_admin, sluice_writer;
 
@@ -76,7 +76,7 @@ as $$
 $$;
 
 comment on function pgmq.send_batch_topic(text, jsonb[], timestamptz) is
-    'Send messages, visible from the given time on, to every queue bound to the routing key; returns their ids.';
+    'Send messages to every queue bound to the routing key, visible from the given time; returns their ids.';
 revoke execute on function pgmq.send_batch_topic(text, jsonb[], timestamptz) from public;
 grant execute on function pgmq.send_batch_topic(text, jsonb[], timestamptz) to sluice_admin, sluice_writer;
 
@@ -89,6 +89,6 @@ as $$
 $$;
 
 comment on function pgmq.send_batch_topic(text, jsonb[], jsonb[], integer) is
-    'Send messages with headers, visible after delay seconds, to every queue bound to the routing key; returns their ids.';
+    'Send messages with headers to every queue bound to the routing key, visible after delay seconds; returns their ids.';
 revoke execute on function pgmq.send_batch_topic(text, jsonb[], jsonb[], integer) from public;
 grant execute on function pgmq.send_batch_topic(text, jsonb[], jsonb[], integer) to sluice_admin, sluice_writer;

@@ -33,7 +33,7 @@ end;
 $$;
 
 comment on function pgmq.send_topic(text, jsonb, jsonb, integer) is
-    'Send one message to every queue bound to its routing key, once to each; returns how many.';
+    'Send one message to every queue bound to its routing key, once to each; returns the number of queues.';
 revoke execute on function pgmq.send_topic(text, jsonb, jsonb, integer) from public;
 grant execute on function pgmq.send_topic(text, jsonb, jsonb, integer) to sluice_admin, sluice_writer;
 
@@ -46,7 +46,7 @@ as $$
 $$;
 
 comment on function pgmq.send_topic(text, jsonb) is
-    'Send one message, visible at once, to every queue bound to its routing key; returns how many.';
+    'Send one message to every queue bound to its routing key; returns the number of queues.';
 revoke execute on function pgmq.send_topic(text, jsonb) from public;
 grant execute on function pgmq.send_topic(text, jsonb) to sluice_admin, sluice_writer;
 
@@ -59,6 +59,6 @@ as $$
 $$;
 
 comment on function pgmq.send_topic(text, jsonb, integer) is
-    'Send one message, visible after delay seconds, to every queue bound to its routing key; returns how many.';
+    'Send one message to every queue bound to its routing key, visible after delay seconds; returns the number of queues.';
 revoke execute on function pgmq.send_topic(text, jsonb, integer) from public;
 grant execute on function pgmq.send_topic(text, jsonb, integer) to sluice_admin, sluice_writer;

@@ -19,7 +19,7 @@ end;
 $$;
 
 comment on function pgmq.set_vt(text, bigint, timestamptz) is
-    'Make one message visible again at the given time; returns what was in the queue, lowest msg_id first.';
+    'Set when one message becomes visible; returns it if it is in the queue.';
 revoke execute on function pgmq.set_vt(text, bigint, timestamptz) from public;
 grant execute on function pgmq.set_vt(text, bigint, timestamptz) to sluice_admin, sluice_reader;
 
@@ -32,7 +32,7 @@ as $$
 $$;
 
 comment on function pgmq.set_vt(text, bigint, integer) is
-    'Make one message visible again vt seconds from now; returns what was in the queue, lowest msg_id first.';
+    'Make one message visible vt seconds from now; returns it if it is in the queue.';
 revoke execute on function pgmq.set_vt(text, bigint, integer) from public;
 grant execute on function pgmq.set_vt(text, bigint, integer) to sluice_admin, sluice_reader;
 
@@ -57,7 +57,7 @@ end;
 $$;
 
 comment on function pgmq.set_vt(text, bigint[], timestamptz) is
-    'Make messages visible again at the given time; returns what was in the queue, lowest msg_id first.';
+    'Set when messages become visible; returns those that are in the queue, lowest msg_id first.';
 revoke execute on function pgmq.set_vt(text, bigint[], timestamptz) from public;
 grant execute on function pgmq.set_vt(text, bigint[], timestamptz) to sluice_admin, sluice_reader;
 
@@ -70,6 +70,6 @@ as $$
 $$;
 
 comment on function pgmq.set_vt(text, bigint[], integer) is
-    'Make messages visible again vt seconds from now; returns what was in the queue, lowest msg_id first.';
+    'Make messages visible vt seconds from now; returns those that are in the queue, lowest msg_id first.';
 revoke execute on function pgmq.set_vt(text, bigint[], integer) from public;
 grant execute on function pgmq.set_vt(text, bigint[], integer) to sluice_admin, sluice_reader;

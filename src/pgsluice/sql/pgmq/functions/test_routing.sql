@@ -15,6 +15,6 @@ end;
 $$;
 
 comment on function pgmq.test_routing(text) is
-    'The bindings that a routing key matches, by pattern; nothing is sent.';
+    'List the bindings that match a routing key, by pattern; sends nothing.';
 revoke execute on function pgmq.test_routing(text) from public;
 grant execute on function pgmq.test_routing(text) to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;

@@ -4,7 +4,7 @@ create table pgmq.topic_bindings (
     queue_name text not null
         constraint topic_bindings_meta_queue_name_fk references pgmq.meta (queue_name) on delete cascade,
     bound_at timestamptz not null default now(),
-    -- Compiled once, when it is bound: each routed message is matched against all of them.
+    -- Compiled when it is bound, because each routed message is matched against all patterns.
     compiled_regex text generated always as (
         '^'
         || replace(
@@ -15,7 +15,7 @@ create table pgmq.topic_bindings (
     ) stored,
     constraint topic_bindings_unique_pattern_queue unique (pattern, queue_name)
 );
-comment on table pgmq.topic_bindings is 'Which queues get the messages whose routing key matches a pattern.';
+comment on table pgmq.topic_bindings is 'One row per binding of a queue to a pattern of routing keys.';
 create index idx_topic_bindings_covering on pgmq.topic_bindings (pattern) include (queue_name, compiled_regex);
 
 grant select on pgmq.topic_bindings to sluice_writer, sluice_reader, sluice_monitor;

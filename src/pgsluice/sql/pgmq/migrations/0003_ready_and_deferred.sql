@@ -1,6 +1,6 @@
 -- breaking: no
--- A message is ready or deferred by a condition that no clock changes, so each can have an index of its own; README.md
--- says why. Queues made before get theirs here.
+-- A message is ready or deferred by a condition that does not depend on the clock, so each can have an index; see
+-- README.md. Existing queues get theirs here.
 do $$
 declare
     v_queue text;

@@ -1,7 +1,7 @@
 -- breaking: no
--- From here on the functions that create, change and drop queues run with the rights of the schemas' owner. Who could call
--- them and not create in the schema could do nothing with them; such a role must not drop the queues of others now. Nor does
--- anybody else need to create in the schema any more.
+-- From here on the functions that create, change and drop queues run with the rights of the schemas' owner. A role that
+-- could call them without the right to create in the schema could not use them, and must not gain the right to drop
+-- queues of others. No other role needs to create in the schema any more.
 do $$
 declare
     v_grant record;

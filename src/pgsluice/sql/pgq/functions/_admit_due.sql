@@ -1,5 +1,5 @@
--- For whoever wants events now and cannot rely on maintenance: mostly one look into an index. What was committed behind its due
--- time is looked for once a second: entries are written all the time, and nearly all of them are for later.
+-- For consumers that cannot rely on maintenance: usually one index lookup. Entries that were committed after their due
+-- time are looked up once a second, because entries are written all the time and most are due later.
 create or replace function pgq._admit_due()
 returns integer
 language plpgsql
@@ -12,7 +12,7 @@ set jit = off
 as $$
 declare
     v_late_period constant interval := '1 second';
-    v_events_max constant integer := 1000; -- in the time of somebody who waits
+    v_events_max constant integer := 1000; -- bounds the time that the caller waits
     v_now constant timestamptz := clock_timestamp();
     v_last constant pgq.retry_pass := pgq._last_retry_pass();
 begin
@@ -31,6 +31,6 @@ end;
 $$;
 
 comment on function pgq._admit_due() is
-    'Put delayed and repeated events into their logs if any are due, some of them; costs next to nothing when none is.';
+    'Move some of the due delayed and retried events into their logs; cheap if none is due.';
 revoke execute on function pgq._admit_due() from public;
 grant execute on function pgq._admit_due() to pgq_admin, sluice_admin;

@@ -1,4 +1,4 @@
--- The part of sluice.after_restore for events that wait to be repeated, which all logs share.
+-- The part of sluice.after_restore for retry entries, which all logs share.
 create or replace function pgq._adopt_retries()
 returns void
 language plpgsql
@@ -17,7 +17,7 @@ begin
             return;
         end if;
     end if;
-    -- 3 is PostgreSQL's first id, ended when this server was made: what the last pass has seen, it has seen.
+    -- 3 is PostgreSQL's first normal id, which ended at initdb: every entry that the last pass saw counts as seen.
     foreach v_table in array array['pgq.retry_entry_0', 'pgq.retry_entry_1']::regclass[]
     loop
         execute format(
@@ -39,6 +39,6 @@ end;
 $$;
 
 comment on function pgq._adopt_retries() is
-    'Mark the events that wait to be repeated with this server''s transaction ids, after a restore.';
+    'Mark the retry entries with this server''s transaction ids, after a restore.';
 revoke execute on function pgq._adopt_retries() from public;
 grant execute on function pgq._adopt_retries() to pgq_admin, sluice_admin;

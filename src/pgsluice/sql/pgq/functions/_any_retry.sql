@@ -19,6 +19,6 @@ end;
 $$;
 
 comment on function pgq._any_retry(pg_snapshot, pg_snapshot) is
-    'Was any entry written by a transaction that the second snapshot sees and the first does not?';
+    'True if an entry was written by a transaction that the second snapshot sees and the first does not.';
 revoke execute on function pgq._any_retry(pg_snapshot, pg_snapshot) from public;
 grant execute on function pgq._any_retry(pg_snapshot, pg_snapshot) to pgq_admin, sluice_admin;

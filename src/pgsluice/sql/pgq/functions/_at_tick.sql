@@ -20,6 +20,6 @@ end;
 $$;
 
 comment on function pgq._at_tick(pgq.position_0, pgq.tick) is
-    'The position as it is when everything up to this tick is done and no batch is open; with a null tick, at no place at all.';
+    'Return the position after this tick, without an open batch; with a null tick, no position.';
 revoke execute on function pgq._at_tick(pgq.position_0, pgq.tick) from public;
 grant execute on function pgq._at_tick(pgq.position_0, pgq.tick) to pgq_admin, sluice_admin;

@@ -18,6 +18,6 @@ end;
 $$;
 
 comment on function pgq._batch_sql(integer, integer, pg_snapshot, pg_snapshot, text[], bigint) is
-    'The text of the query for a batch''s events, as its consumer gets them: those of everybody and those repeated for its owner id.';
+    'Return the query for a batch''s events as its consumer gets them: events for all consumers and those retried for its owner id.';
 revoke execute on function pgq._batch_sql(integer, integer, pg_snapshot, pg_snapshot, text[], bigint) from public;
 grant execute on function pgq._batch_sql(integer, integer, pg_snapshot, pg_snapshot, text[], bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

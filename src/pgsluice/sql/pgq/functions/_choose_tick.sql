@@ -20,7 +20,7 @@ begin
         ) as f
         where f.next_tick_id is not null;
     end if;
-    -- A tick of the future was made before the clock was set back, and its age is unknown: old enough.
+    -- A tick in the future was taken before the clock was set back, so its age is unknown: treat it as old enough.
     v_age := clock_timestamp() - v_tick.tick_time;
     if v_age >= '0' and v_age < i_min_lag then
         return null;
@@ -30,6 +30,6 @@ end;
 $$;
 
 comment on function pgq._choose_tick(integer, pgq.position_0, interval, integer, interval) is
-    'The tick that ends the next batch from a position, as next_batch_custom describes it; null fields when there is none.';
+    'Return the tick that ends the next batch from a position, as described at next_batch_custom; null fields if there is none.';
 revoke execute on function pgq._choose_tick(integer, pgq.position_0, interval, integer, interval) from public;
 grant execute on function pgq._choose_tick(integer, pgq.position_0, interval, integer, interval) to pgq_admin, sluice_admin;

@@ -1,6 +1,6 @@
--- For transactions whose result is stored outside this server: a tick, an offset, the number of a micro-batch. Their commit is
--- flushed before another session sees it. Everything that ended before it, whether committed asynchronously or rolled back, stands before it
--- in the write-ahead log and is flushed with it, so none of those transaction ids is given out again after a crash.
+-- For transactions whose result is stored outside this server: a tick, an offset, a micro-batch number. Their commit is
+-- flushed before another session sees it. Whatever ended before it, by asynchronous commit or by rollback, precedes it
+-- in the WAL and is flushed with it, so none of those transaction ids is reused after a crash.
 create or replace function pgq._commit_durably()
 returns void
 language plpgsql

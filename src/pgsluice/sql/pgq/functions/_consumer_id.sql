@@ -6,8 +6,8 @@ as $$
 declare
     v_consumer_id integer;
 begin
-    -- The lock keeps the name until the subscription is committed: unregister_consumer removes names without subscriptions.
-    -- It may do so between the two statements; then the next round makes the name anew.
+    -- The lock keeps the name until the subscription is committed: unregister_consumer removes names without
+    -- subscriptions. If it does so between the two statements, the next iteration inserts the name again.
     loop
         select c.co_id into v_consumer_id from pgq.consumer as c where c.co_name = i_consumer_name for key share;
         exit when found;
@@ -18,6 +18,6 @@ end;
 $$;
 
 comment on function pgq._consumer_id(text) is
-    'The id of a consumer''s name, which is made if it is new, and kept until the end of the transaction.';
+    'Return the id of a consumer name, inserted if it is new, and keep it until the end of the transaction.';
 revoke execute on function pgq._consumer_id(text) from public;
 grant execute on function pgq._consumer_id(text) to pgq_admin, sluice_admin;

@@ -1,4 +1,4 @@
--- GRANT takes a lock. So a new segment gets what its neighbour has, instead of all segments what they should have.
+-- GRANT takes a lock. So only a new segment gets the grants of its neighbour; existing segments are not granted again.
 create or replace function pgq._copy_grants(i_from text, i_to text)
 returns void
 language plpgsql
@@ -28,6 +28,6 @@ end;
 $$;
 
 comment on function pgq._copy_grants(text, text) is
-    'Grant on one table of schema pgq what is granted on another, columns included.';
+    'Copy the grants on one table of schema pgq to another, including column grants.';
 revoke execute on function pgq._copy_grants(text, text) from public;
 grant execute on function pgq._copy_grants(text, text) to pgq_admin, sluice_admin;

@@ -1,4 +1,4 @@
--- By the index of each segment on transactions, whatever the tables' statistics are.
+-- Always by the index on ev_txid of each segment, whatever the tables' statistics are.
 create or replace function pgq._count_own_events(i_queue_id integer, i_events_max bigint)
 returns bigint
 language plpgsql
@@ -19,6 +19,6 @@ end;
 $$;
 
 comment on function pgq._count_own_events(integer, bigint) is
-    'Count the events of a log that this transaction has inserted and kept, up to i_events_max.';
+    'Count the events of a log that this transaction has inserted and not rolled back, up to i_events_max.';
 revoke execute on function pgq._count_own_events(integer, bigint) from public;
 grant execute on function pgq._count_own_events(integer, bigint) to pgq_admin, sluice_admin;

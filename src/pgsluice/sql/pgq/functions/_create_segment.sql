@@ -1,5 +1,5 @@
--- A segment: an event table and the tick table beside it, emptied together. Autovacuum has nothing to do in either: rows are only
--- appended, and go by TRUNCATE.
+-- A segment: an event table and its tick table, truncated together. Autovacuum is off, because rows are only appended
+-- and removed by TRUNCATE.
 create or replace function pgq._create_segment(i_queue_id integer, i_number integer)
 returns void
 language plpgsql
@@ -12,15 +12,15 @@ begin
         'create table pgq.%I () inherits (pgq.%I) with (autovacuum_enabled = off, toast.autovacuum_enabled = off)',
         v_events, format('event_%s', i_queue_id)
     );
-    -- The transaction takes its id before the event takes its number, also when a client copies into the table itself:
-    -- numbers that a tick has counted then belong to transactions that its snapshot knows.
+    -- The transaction gets its id before the event gets its number, also when a client copies into the table directly:
+    -- the numbers that a tick has counted then belong to transactions that its snapshot knows.
     execute format(
         'alter table pgq.%I alter column ev_id set default
             nextval(case when pg_current_xact_id() is not null then %L::regclass end)',
         v_events, format('pgq.event_%s_id_seq', i_queue_id)
     );
     execute format('alter table pgq.%I replica identity full', v_events);
-    -- As the parent has them: see pgq._prepare_claims.
+    -- The same indexes as the parent: see pgq._prepare_claims.
     if to_regclass(format('pgq.%I', format('event_%s_id_idx', i_queue_id))) is null then
         execute format('create index %I on pgq.%I (ev_txid)', v_events || '_txid_idx', v_events);
     else

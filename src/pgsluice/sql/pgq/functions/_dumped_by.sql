@@ -1,8 +1,8 @@
--- pg_dump takes its snapshot first and locks the tables after it, and TRUNCATE does not look at snapshots. A table that is emptied
--- between the two is empty in the dump, and what was copied out of it before is not in the dump either. So nothing is emptied
--- while a session of pg_dump is there. Once it has its locks nothing could be.
+-- pg_dump takes its snapshot first and locks the tables after it, and TRUNCATE ignores snapshots. A table truncated in
+-- between is empty in the dump, and rows copied elsewhere before the truncation are missing from it too. So nothing is
+-- truncated while a session of pg_dump exists. (Once pg_dump has its locks, TRUNCATE could not run anyway.)
 --
--- Its sessions are recognised by the name that it gives itself. The view is cached within a transaction, hence the reset.
+-- Its sessions are recognised by their application_name. The view is cached within a transaction, hence the reset.
 create or replace function pgq._dumped_by()
 returns integer[]
 language sql
@@ -18,6 +18,6 @@ as $$
 $$;
 
 comment on function pgq._dumped_by() is
-    'The sessions of pg_dump in this database; null when there are none.';
+    'Return the pids of pg_dump in this database; null if there are none.';
 revoke execute on function pgq._dumped_by() from public;
 grant execute on function pgq._dumped_by() to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,6 +1,6 @@
--- The transactions that i_upto sees and i_after does not: those from xmax(i_after) on, without the ones that i_upto has running, and
--- those that i_after had running. As the gaps between the running ones, because what a running transaction has written so far may
--- be millions of rows, and an index scan over them would visit each to find that none is visible.
+-- Transactions that i_upto sees and i_after does not: those from xmax(i_after) on that are not in progress in i_upto,
+-- and those in progress in i_after. Returned as the gaps between transactions in progress: one of these may have
+-- written millions of rows, and an index scan over them would visit each only to find it invisible.
 create or replace function pgq._ended_between(i_after pg_snapshot, i_upto pg_snapshot)
 returns table (after_txid xid8, before_txid xid8)
 language sql
@@ -26,6 +26,6 @@ as $$
 $$;
 
 comment on function pgq._ended_between(pg_snapshot, pg_snapshot) is
-    'The transactions that the second snapshot sees and the first does not, as ranges without their ends.';
+    'Return the transactions that the second snapshot sees and the first does not, as ranges without their ends.';
 revoke execute on function pgq._ended_between(pg_snapshot, pg_snapshot) from public;
 grant execute on function pgq._ended_between(pg_snapshot, pg_snapshot) to pgq_admin, sluice_admin;

@@ -4,7 +4,7 @@ language sql
 immutable
 set search_path = pg_catalog, pg_temp
 as $$
-    -- xid8 is unknown to most clients: its number is a bigint.
+    -- Most clients do not know xid8: it is returned as bigint.
     select string_agg(
         case
             when k.name = 'ev_txid' then 'event.ev_txid::pg_catalog.text::pg_catalog.int8 as ev_txid'
@@ -16,6 +16,6 @@ as $$
 $$;
 
 comment on function pgq._event_columns_sql(text[]) is
-    'Columns of events as a select list, in types that clients know; the table is called event.';
+    'Return the select list of event columns, in types that clients know; the table alias is event.';
 revoke execute on function pgq._event_columns_sql(text[]) from public;
 grant execute on function pgq._event_columns_sql(text[]) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -7,7 +7,7 @@ as $$
 declare
     v_position bigint;
 begin
-    -- A sequence starts at 1 with is_called false; without the distinction the first event would not count.
+    -- A sequence starts at 1 with is_called false; otherwise the first event would not count.
     execute format(
         'select case when ids.is_called then ids.last_value else ids.last_value - 1 end from pgq.%I as ids',
         format('event_%s_id_seq', i_queue_id)
@@ -18,6 +18,6 @@ end;
 $$;
 
 comment on function pgq._event_seq(integer) is
-    'How many event ids a log has handed out, uncommitted and rolled back ones included; 0 on a new log.';
+    'Return how many event ids a log has given out, including uncommitted and rolled back ones; 0 on a new log.';
 revoke execute on function pgq._event_seq(integer) from public;
 grant execute on function pgq._event_seq(integer) to pgq_admin, sluice_admin;

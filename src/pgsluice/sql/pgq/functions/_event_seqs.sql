@@ -1,4 +1,4 @@
--- A log whose sequence cannot be read, because it is being dropped or was damaged, must not stop the others.
+-- A log whose sequence cannot be read, because it is being dropped or is damaged, must not block the others.
 create or replace function pgq._event_seqs(i_queue_ids integer[])
 returns bigint[]
 language plpgsql
@@ -25,6 +25,6 @@ end;
 $$;
 
 comment on function pgq._event_seqs(integer[]) is
-    'pgq._event_seq() of several logs; null for one whose sequence cannot be read.';
+    'Return pgq._event_seq() of several logs; null where a sequence cannot be read.';
 revoke execute on function pgq._event_seqs(integer[]) from public;
 grant execute on function pgq._event_seqs(integer[]) to pgq_admin, sluice_admin;

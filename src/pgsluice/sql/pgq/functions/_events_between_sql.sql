@@ -1,16 +1,15 @@
--- Which events came between two snapshots? In its simplest form, for A before B:
+-- Events between two snapshots A and B, where A is the earlier one. In its simplest form:
 --
 --     where pg_visible_in_snapshot(ev_txid, B) and not pg_visible_in_snapshot(ev_txid, A)
 --
--- That reads the whole table. But what A does not see is either at or above xmax(A), or was in progress at A,
--- which xip(A) lists. So an index on ev_txid answers it with one range and a few exact ids: nothing depends on
--- how old the oldest transaction is. A transaction's id is in exactly one difference of a chain of snapshots,
--- whenever it commits; rolled back ones are in none.
+-- That reads the whole table. But a transaction that A does not see is either at or above xmax(A), or was in progress
+-- at A and is listed in xip(A). So an index on ev_txid needs one range and a few exact ids, whatever the age of the
+-- oldest transaction. A transaction's id is in exactly one difference of a chain of snapshots, whenever it commits; ids
+-- of rolled back transactions are in none.
 --
--- The snapshots stand in the text as literals: the planner sees them, and no join with metadata can go wrong.
+-- The snapshots are literals in the text, so that the planner sees them and no join with metadata is needed.
 --
--- The range can be cut into slices that several sessions read at the same time; the few late commits go with the
--- first.
+-- The range can be cut into slices that several sessions read in parallel; the few late commits are in the first slice.
 create or replace function pgq._events_between_sql(
     i_queue_id integer, i_after pg_snapshot, i_upto pg_snapshot, i_slice integer default 1, i_slices integer default 1
 )
@@ -28,7 +27,7 @@ declare
         ' and pg_catalog.pg_visible_in_snapshot(event.ev_txid, %4$L::pg_catalog.pg_snapshot)';
 begin
     if i_slice = 1 then
-        -- Commits that came late: open at the first snapshot, done at the second.
+        -- Late commits: in progress at the first snapshot, committed at the second.
         select string_agg(open.txid::text, ',')
         into v_late
         from pg_snapshot_xip(i_after) as open (txid)
@@ -48,6 +47,6 @@ end;
 $$;
 
 comment on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, integer, integer) is
-    'The text of the query for the events that the second snapshot sees and the first does not, in no order; of one slice of them.';
+    'Return the query for the events, or one slice of them, that the second snapshot sees and the first does not, unordered.';
 revoke execute on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, integer, integer) from public;
 grant execute on function pgq._events_between_sql(integer, pg_snapshot, pg_snapshot, integer, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -15,6 +15,6 @@ end;
 $$;
 
 comment on function pgq._find_tick(integer, bigint) is
-    'A tick of a log by its number; null fields when the log does not keep it.';
+    'Return a tick of a log by its number; null fields if the log has not kept it.';
 revoke execute on function pgq._find_tick(integer, bigint) from public;
 grant execute on function pgq._find_tick(integer, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,5 +1,6 @@
--- PgQ needs two transactions for a rotation, since its batches read only the tables that can have their events. Ours read all of
--- them. The two ids are kept for those who look at them, and a first step whose caller died does not stop the next rotation.
+-- PgQ needs two transactions for a rotation, since its batches read only the tables that can have their events. Here
+-- batches read all tables. Both transaction ids are kept for clients that read them, and an unfinished first step does
+-- not block the next rotation.
 create or replace function pgq._finish_switch(i_queue_id integer)
 returns void
 language plpgsql
@@ -20,6 +21,6 @@ end;
 $$;
 
 comment on function pgq._finish_switch(integer) is
-    'Do the second step of a log''s rotation, if it is open and the first was not in this transaction.';
+    'Finish a log''s rotation (step 2), if one is open and step 1 was in another transaction.';
 revoke execute on function pgq._finish_switch(integer) from public;
 grant execute on function pgq._finish_switch(integer) to pgq_admin, sluice_admin;

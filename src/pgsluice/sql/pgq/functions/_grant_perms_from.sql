@@ -28,6 +28,6 @@ end;
 $$;
 
 comment on function pgq._grant_perms_from(text, text, text, text) is
-    'Copy what was granted on one table to another one; returns 1.';
+    'Copy the grants on one table to another one; returns 1.';
 revoke execute on function pgq._grant_perms_from(text, text, text, text) from public;
 grant execute on function pgq._grant_perms_from(text, text, text, text) to pgq_admin, sluice_admin;

@@ -1,5 +1,6 @@
--- A rotation changes the same rows of pg_class by TRUNCATE, and the later of the two would fail, "tuple concurrently updated". So
--- the log's row is locked: a rotation that has it is waited for, and the next one skips the log.
+-- TRUNCATE in a rotation updates the same rows of pg_class, and the later of the two would fail with "tuple
+-- concurrently updated". So the log's row is locked: this waits for a running rotation, and the next rotation skips the
+-- log.
 create or replace function pgq._grant_queue(i_queue_id integer)
 returns void
 language plpgsql
@@ -17,6 +18,6 @@ end;
 $$;
 
 comment on function pgq._grant_queue(integer) is
-    'Give the roles that exist their rights on a log''s tables and sequences.';
+    'Grant the existing roles their rights on a log''s tables and sequences.';
 revoke execute on function pgq._grant_queue(integer) from public;
 grant execute on function pgq._grant_queue(integer) to pgq_admin, sluice_admin;

@@ -1,5 +1,5 @@
--- Locks the subscriber and then reads where it stands: from here to the end of the transaction nobody else moves it.
--- NO KEY UPDATE: the row stays, so a registration of the same name need not wait for a transaction that works on a batch.
+-- Locks the subscriber and then reads its position: until the end of the transaction no other session moves it. NO KEY
+-- UPDATE: the row stays, so a registration of the same name need not wait for a transaction that works on a batch.
 create or replace function pgq._hold_batch(i_batch_id bigint, out subscriber pgq.subscriber, out standing pgq.position_0)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -7,7 +7,8 @@ set enable_seqscan = off
 set jit = off
 as $$
 begin
-    -- One ledger after the other: whoever finds it in the first does not touch the second, which may be about to be emptied.
+    -- One ledger after the other: the second, which may be about to be truncated, is read only if the first has no
+    -- match.
     select s.*
     into subscriber
     from pgq.subscriber as s
@@ -31,6 +32,6 @@ end;
 $$;
 
 comment on function pgq._hold_batch(bigint) is
-    'Lock an open batch: its subscriber and where it stands; nulls when the batch is not open.';
+    'Lock the subscriber of an open batch; returns it with its position, nulls if the batch is not open.';
 revoke execute on function pgq._hold_batch(bigint) from public;
 grant execute on function pgq._hold_batch(bigint) to pgq_admin, sluice_admin;

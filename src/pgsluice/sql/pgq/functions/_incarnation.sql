@@ -1,4 +1,4 @@
--- Security definer: who reads a log need not read pgq.origin.
+-- Security definer: readers of a log need no rights on pgq.origin.
 create or replace function pgq._incarnation(i_queue_id integer)
 returns text
 language sql
@@ -10,6 +10,6 @@ as $$
 $$;
 
 comment on function pgq._incarnation(integer) is
-    'Distinguishes a log from copies of it that were restored from a dump.';
+    'Return the id that distinguishes a log from its copies restored from a dump.';
 revoke execute on function pgq._incarnation(integer) from public;
 grant execute on function pgq._incarnation(integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- What a snapshot of this server's sees has ended, for ever, and its numbers only grow. In a dump that was restored into another
--- server the numbers belong to other transactions.
+-- Transactions that a snapshot of this server sees have ended for good, and snapshots only advance. In a dump that was
+-- restored into another server, the ids belong to other transactions.
 create or replace function pgq._is_ahead(i_snapshot pg_snapshot)
 returns boolean
 language sql
@@ -14,6 +14,6 @@ as $$
 $$;
 
 comment on function pgq._is_ahead(pg_snapshot) is
-    'Is this snapshot not from before the current one, as all of this server''s are?';
+    'True if this snapshot does not precede the current one, as every snapshot of this server does.';
 revoke execute on function pgq._is_ahead(pg_snapshot) from public;
 grant execute on function pgq._is_ahead(pg_snapshot) to pgq_admin, sluice_admin;

@@ -1,4 +1,4 @@
--- Security definer: who consumes a log need not read pgq.origin.
+-- Security definer: consumers of a log need no rights on pgq.origin.
 create or replace function pgq._is_restored(i_queue_id integer)
 returns boolean
 language plpgsql
@@ -12,6 +12,6 @@ end;
 $$;
 
 comment on function pgq._is_restored(integer) is
-    'True if the rows of a log (0: the retry entries of all logs) were restored from a dump and sluice.after_restore() was not called since.';
+    'True if a log (0: the retry entries of all logs) was restored from a dump and sluice.after_restore() was not called since.';
 revoke execute on function pgq._is_restored(integer) from public;
 grant execute on function pgq._is_restored(integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -2,7 +2,7 @@ create or replace function pgq._last_tick(i_queue_id integer)
 returns pgq.tick
 language plpgsql
 stable
-security definer -- ticks may be read by everybody, this log's function may not be called by everybody
+security definer -- every role may read ticks, but not call this log's function
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -14,6 +14,6 @@ end;
 $$;
 
 comment on function pgq._last_tick(integer) is
-    'The newest tick of a log; null fields when there is none.';
+    'Return the newest tick of a log; null fields if there is none.';
 revoke execute on function pgq._last_tick(integer) from public;
 grant execute on function pgq._last_tick(integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

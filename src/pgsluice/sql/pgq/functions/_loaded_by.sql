@@ -1,6 +1,7 @@
--- Rows may have been written here between the restore of a dump and its repair; they keep their transaction ids. They are told apart by
--- the system column xmin. A row written here names its own transaction: its xmin is that id, or one above it (of a savepoint), and the
--- table had its indexes before, which a restore creates after the rows. A transaction that wrote rows of several others loaded a dump.
+-- Rows may have been written here between the restore of a dump and sluice.after_restore(); they keep their transaction
+-- ids. The system column xmin tells them apart. A row written here names its own transaction: its xmin is that id, or a
+-- higher one (of a savepoint), and the table had its indexes before, which a restore creates after the rows. A
+-- transaction that wrote rows of several others loaded a dump.
 create or replace function pgq._loaded_by(i_table regclass, i_txid_column name)
 returns xid[]
 language plpgsql
@@ -31,6 +32,6 @@ end;
 $$;
 
 comment on function pgq._loaded_by(regclass, name) is
-    'The transactions that loaded rows of a table from a dump; the column holds the transaction that wrote a row first.';
+    'Return the transactions that loaded rows of a table from a dump; the column holds each row''s original transaction.';
 revoke execute on function pgq._loaded_by(regclass, name) from public;
 grant execute on function pgq._loaded_by(regclass, name) to pgq_admin, sluice_admin;

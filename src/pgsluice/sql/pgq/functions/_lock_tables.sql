@@ -1,6 +1,6 @@
--- Who asks for a strong lock and waits for it makes all who come after it wait too. So nobody waits, with exceptions that say how
--- long: see pgq._reclaim, pgq._maintain_retry and sluice._maintain_ledgers. Who asks for the strongest one is about to empty tables,
--- and gets none while pg_dump runs.
+-- A session that waits for a strong lock makes all later sessions wait too. So this does not wait, except for the short
+-- times given in pgq._reclaim, pgq._maintain_retry and sluice._maintain_ledgers. Callers that request access exclusive
+-- are about to truncate tables, and get no lock while pg_dump runs.
 create or replace function pgq._lock_tables(i_tables regclass[], i_mode text, i_wait_ms integer)
 returns boolean
 language plpgsql
@@ -20,16 +20,16 @@ begin
     );
     perform set_config('lock_timeout', v_lock_timeout_before, true);
     if i_mode = 'access exclusive' and pgq._dumped_by() is not null then
-        raise lock_not_available; -- leaves the block without the locks
+        raise lock_not_available; -- rolls back the locks taken in this block
     end if;
     return true;
 exception
     when lock_not_available then
-        return false; -- with the setting as it was before the block
+        return false; -- the rollback restored lock_timeout
 end;
 $$;
 
 comment on function pgq._lock_tables(regclass[], text, integer) is
-    'Lock tables in a mode, all or none; false when another lock conflicts, at once or after a wait, or when pg_dump runs and the mode is access exclusive.';
+    'Lock tables in a mode, all or none; false if another lock conflicts after i_wait_ms, or if pg_dump runs and the mode is access exclusive.';
 revoke execute on function pgq._lock_tables(regclass[], text, integer) from public;
 grant execute on function pgq._lock_tables(regclass[], text, integer) to pgq_admin, sluice_admin;

@@ -19,7 +19,7 @@ as $$
 $$;
 
 comment on function pgq._locked_by(oid[]) is
-    'Which other sessions have a lock on any of these tables, or dump the database, in words; null when none does.';
+    'Describe the other sessions that lock any of these tables or dump the database; null if there are none.';
 revoke execute on function pgq._locked_by(oid[]) from public;
 grant execute on function pgq._locked_by(oid[]) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 
@@ -37,6 +37,6 @@ as $$
 $$;
 
 comment on function pgq._locked_by(integer, integer) is
-    'Which sessions have a lock on a segment, in words; null when none has.';
+    'Describe the other sessions that lock a segment; null if there are none.';
 revoke execute on function pgq._locked_by(integer, integer) from public;
 grant execute on function pgq._locked_by(integer, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- As the migration that creates pgq.origin does for logs that were there before it.
+-- The migration that creates pgq.origin does the same for existing logs.
 create or replace function pgq._mark_origin(i_queue_id integer)
 returns void
 language plpgsql
@@ -16,12 +16,12 @@ begin
         update pgq.origin as o set made_by = v_made_by where o.queue_id = i_queue_id and o.part = 1;
     exception
         when assert_failure then
-            raise; -- never raised: the block is there for its subtransaction
+            raise; -- never reached: the block exists for its subtransaction
     end;
 end;
 $$;
 
 comment on function pgq._mark_origin(integer) is
-    'Note that the rows of a log (0: the retry entries of all logs) are written with the transaction ids of this server.';
+    'Note that the rows of a log (0: the retry entries of all logs) have transaction ids of this server.';
 revoke execute on function pgq._mark_origin(integer) from public;
 grant execute on function pgq._mark_origin(integer) to pgq_admin, sluice_admin;

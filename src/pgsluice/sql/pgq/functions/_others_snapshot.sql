@@ -1,5 +1,5 @@
--- To its own snapshot a transaction is not running, and what it has written looks committed. But it may write more, and it may yet
--- roll back: for everything that is remembered of a snapshot, the transaction that took it is one that runs.
+-- In its own snapshot a transaction is not in progress, and its writes look committed. But it may write more, and may
+-- still roll back: in a stored snapshot, the transaction that took it must count as in progress.
 create or replace function pgq._others_snapshot()
 returns pg_snapshot
 language plpgsql
@@ -23,6 +23,6 @@ end;
 $$;
 
 comment on function pgq._others_snapshot() is
-    'The current snapshot with the own transaction among those that run.';
+    'Return the current snapshot with the own transaction in progress.';
 revoke execute on function pgq._others_snapshot() from public;
 grant execute on function pgq._others_snapshot() to pgq_admin, sluice_admin;

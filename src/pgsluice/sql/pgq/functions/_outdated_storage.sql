@@ -1,5 +1,5 @@
--- Rows of event tables and tick tables are appended, and go by TRUNCATE: there is nothing to leave room for or to vacuum. Event
--- tables have no key, so the whole row is their replica identity. A table that is as it should be is not locked.
+-- Rows of event tables and tick tables are appended and removed by TRUNCATE: they need no fillfactor and no vacuum.
+-- Event tables have no key, so their replica identity is full. A table with the right settings is not locked.
 create or replace function pgq._outdated_storage(i_queue_ids integer[], out queue_id integer, out statement text)
 returns setof record
 language sql
@@ -30,6 +30,6 @@ as $$
 $$;
 
 comment on function pgq._outdated_storage(integer[]) is
-    'The tables of event logs whose storage is not as in this release, with the statements that correct it.';
+    'List the tables of event logs whose storage differs from this release, with the statements that correct it.';
 revoke execute on function pgq._outdated_storage(integer[]) from public;
 grant execute on function pgq._outdated_storage(integer[]) to pgq_admin, sluice_admin;

@@ -1,6 +1,6 @@
--- Where a session goes on: its setting is '>' and the name of the last log of its last page, or '>' alone. A session that has not begun
--- yet, such as that of a job of pg_cron, which is a new one each time, begins at a random page: otherwise only the first one would
--- ever have its turn.
+-- The session's setting is '>' and the name of the last log of its last page, or '>' alone. A session without it, such
+-- as a job of pg_cron, which gets a new session each time, starts at a random page: otherwise only the first page would
+-- ever be processed.
 create or replace function pgq._page_start(i_setting text, i_page_logs integer)
 returns text
 language plpgsql
@@ -24,6 +24,6 @@ end;
 $$;
 
 comment on function pgq._page_start(text, integer) is
-    'The name of the log after which this session goes on with the next page of logs; null: with the first one.';
+    'Return the name of the log after which this session''s next page of logs starts; null: at the first log.';
 revoke execute on function pgq._page_start(text, integer) from public;
 grant execute on function pgq._page_start(text, integer) to pgq_admin, sluice_admin;

@@ -13,6 +13,6 @@ as $$
 $$;
 
 comment on function pgq._pinned_bytes(integer, integer[]) is
-    'The consumers that need some of a log''s segments, and the bytes of those.';
+    'Return the consumers that need some of a log''s segments, with the size of these in bytes.';
 revoke execute on function pgq._pinned_bytes(integer, integer[]) from public;
 grant execute on function pgq._pinned_bytes(integer, integer[]) to pgq_admin, sluice_admin;

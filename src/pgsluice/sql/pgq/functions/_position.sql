@@ -1,5 +1,6 @@
--- Static statements for the two ledgers: their plans are kept, and stay on the index. Statistics from when a ledger was nearly
--- empty would say otherwise, and it grows. Where a plan has no other way than a scan, compiling it would be the next mistake.
+-- Static statements for the two ledgers: their plans are cached and use the index. Statistics from when a ledger was
+-- nearly empty would lead to a scan, and the ledger grows. JIT is off, because a disabled scan looks expensive enough
+-- to be compiled.
 create or replace function pgq._position(i_sub_key integer, i_ledger integer)
 returns pgq.position_0
 language plpgsql
@@ -28,6 +29,6 @@ end;
 $$;
 
 comment on function pgq._position(integer, integer) is
-    'Where a subscriber stands: the newest of its moves in the ledger that it writes to. Lock the subscriber first to change it.';
+    'Return the position of a subscriber: the newest move in its current ledger. To change it, lock the subscriber first.';
 revoke execute on function pgq._position(integer, integer) from public;
 grant execute on function pgq._position(integer, integer) to pgq_admin, sluice_admin;

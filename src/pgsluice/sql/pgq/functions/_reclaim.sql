@@ -1,7 +1,7 @@
 -- The caller holds the row of the log and its ticking lock, in READ COMMITTED: no position moves back meanwhile.
 --
--- Looked at first under a lock that disturbs nobody, and again when nobody can be in there: who had inserted has committed or is
--- gone, and the second look, a statement after the lock, sees it.
+-- Checked first under a weak lock that blocks no other session, and again under access exclusive: transactions that
+-- inserted have ended by then, and the second check, a statement after the lock, sees their rows.
 create or replace function pgq._reclaim(i_queue_id integer, i_number integer)
 returns text
 language plpgsql
@@ -13,8 +13,8 @@ as $$
 declare
     v_events text := format('event_%s_%s', i_queue_id, i_number);
     v_ticks text := format('tick_%s_%s', i_queue_id, i_number);
-    -- A batch reads all segments, so consumers that are always reading would keep every segment for ever. One that has not been
-    -- needed for long is waited for: who comes to read meanwhile waits as long at the most.
+    -- A batch reads all segments, so busy consumers would block every segment forever. So a segment that has not been
+    -- needed for two rotation periods is waited for: concurrent readers wait that long at most.
     v_wait_ms_max constant integer := 100;
     v_span record := pgq._segment_span(i_queue_id, i_number);
     v_use record;
@@ -32,7 +32,7 @@ begin
     if not pgq._lock_segment(
         i_queue_id, i_number, 'access exclusive', case when v_is_recent then 0 else v_wait_ms_max end
     ) then
-        -- Whoever it was may be gone by now.
+        -- The session that held the lock may have ended by now.
         return coalesce(pgq._locked_by(i_queue_id, i_number), 'locked');
     end if;
     v_use := pgq._segment_use(i_queue_id, i_number);
@@ -40,8 +40,9 @@ begin
         return v_use.reason;
     end if;
 
-    -- A tick that is kept promises all events after it, to those who ask for it by number. Usually the next tick after this
-    -- segment's sees all that is in it. A transaction that wrote in here and ended later takes the ticks before its end along.
+    -- A tick promises that all events after it are kept, to consumers that are moved to it by number. Usually the next
+    -- tick after this segment sees all of its events. A transaction that wrote here and ended later invalidates the
+    -- ticks before its end.
     execute format(
         'select t.tick_id
          from pgq.%1$I as t
@@ -66,6 +67,6 @@ end;
 $$;
 
 comment on function pgq._reclaim(integer, integer) is
-    'Empty a segment, unless somebody needs it or has a lock on it; returns the reason why not, null when it was emptied.';
+    'Truncate a segment that is not needed and not locked; returns the reason if it is kept, else null.';
 revoke execute on function pgq._reclaim(integer, integer) from public;
 grant execute on function pgq._reclaim(integer, integer) to pgq_admin, sluice_admin;

@@ -35,6 +35,6 @@ end;
 $$;
 
 comment on function pgq._refuse_lost(integer, text) is
-    'Raise if a subscriber''s position was given up; the reason is null when it was not.';
+    'Raise an error if a subscriber''s position was given up; the reason is null if it was not.';
 revoke execute on function pgq._refuse_lost(integer, text) from public;
 grant execute on function pgq._refuse_lost(integer, text) to pgq_admin, sluice_admin;

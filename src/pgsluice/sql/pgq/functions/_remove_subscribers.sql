@@ -15,12 +15,12 @@ begin
     where s.sub_key = any (i_sub_keys);
     delete from pgq.subscriber as s where s.sub_key = any (i_sub_keys);
 
-    -- Events that were to come again to them, unless other members of the group share them.
+    -- Their queued retries, unless other members of the group share them.
     delete from pgq.retry_entry as e
     where e.ev_owner = any (v_owners)
       and not exists (select from pgq.subscriber as s where s.sub_id = e.ev_owner);
 
-    -- A name without a subscription is of no use. The lock waits for a registration that just found the name.
+    -- Names without a subscription are removed. The lock waits for a registration that just found the name.
     perform from pgq.consumer as c where c.co_id = any (v_consumers) order by c.co_id for update;
     delete from pgq.consumer as c
     where c.co_id = any (v_consumers)
@@ -29,6 +29,6 @@ end;
 $$;
 
 comment on function pgq._remove_subscribers(integer[]) is
-    'Remove subscribers that are locked, with their positions and with names that nothing else uses.';
+    'Remove locked subscribers with their positions, and consumer names without other subscriptions.';
 revoke execute on function pgq._remove_subscribers(integer[]) from public;
 grant execute on function pgq._remove_subscribers(integer[]) to pgq_admin, sluice_admin;

@@ -19,6 +19,6 @@ end;
 $$;
 
 comment on function pgq._require_log(text) is
-    'The row of a log by its name; an error that says how to make it when there is none.';
+    'Return the row of a log by its name; raise an error if it does not exist.';
 revoke execute on function pgq._require_log(text) from public;
 grant execute on function pgq._require_log(text) to pgq_admin, pgq_reader, pgq_writer, sluice_admin, sluice_monitor, sluice_reader, sluice_writer;

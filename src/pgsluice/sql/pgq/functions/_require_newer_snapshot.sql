@@ -21,12 +21,12 @@ begin
             ),
             hint = 'this is a restored dump: call sluice.after_restore() once';
     end if;
-    -- Where the ids of this server lie between those of the dump, no snapshot shows it.
+    -- If this server's ids are within the range of the dump's, the snapshots do not show it.
     perform pgq._refuse_restored(i_queue_id);
 end;
 $$;
 
 comment on function pgq._require_newer_snapshot(integer) is
-    'Raise if a tick of this log, taken now, would be behind its last tick or mean something else than it.';
+    'Raise an error if a tick taken now would be behind the last tick of this log, or if the log was restored from a dump.';
 revoke execute on function pgq._require_newer_snapshot(integer) from public;
 grant execute on function pgq._require_newer_snapshot(integer) to pgq_admin, sluice_admin;

@@ -15,6 +15,6 @@ end;
 $$;
 
 comment on function pgq._segment_span(integer, integer) is
-    'The first and the last tick of a segment, and the latest time of one; null when it has none. Empty: it has no events either.';
+    'Return the first and last tick of a segment and its latest tick time, null if it has none; empty: it has no events either.';
 revoke execute on function pgq._segment_span(integer, integer) from public;
 grant execute on function pgq._segment_span(integer, integer) to pgq_admin, sluice_admin;

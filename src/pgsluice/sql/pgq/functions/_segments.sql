@@ -1,4 +1,4 @@
--- From the catalog: queue_ntables may be set by hand.
+-- From the catalog: queue_ntables may be changed by hand.
 create or replace function pgq._segments(i_queue_id integer)
 returns setof integer
 language sql
@@ -14,6 +14,6 @@ as $$
 $$;
 
 comment on function pgq._segments(integer) is
-    'The numbers of a log''s segments.';
+    'List the numbers of a log''s segments.';
 revoke execute on function pgq._segments(integer) from public;
 grant execute on function pgq._segments(integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

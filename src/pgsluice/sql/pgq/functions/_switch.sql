@@ -1,7 +1,7 @@
--- The caller holds the row of the log and its ticking lock, in READ COMMITTED. Who chose the old segment and inserts later is
--- read there: see pgq._segment_use.
+-- The caller holds the row of the log and its ticking lock, in READ COMMITTED. Rows that are inserted into the old
+-- segment later are still delivered: see pgq._segment_use.
 --
--- The newest tick moves along. It is where new consumers begin, so it must not go with the old segment.
+-- The newest tick is moved to the new segment. New consumers start there, so it must not be truncated with the old one.
 create or replace function pgq._switch(i_queue_id integer, i_empty integer[], i_in_steps boolean)
 returns integer
 language plpgsql
@@ -12,7 +12,7 @@ declare
     v_next integer;
 begin
     select q.queue_cur_table into v_current from pgq.queue as q where q.queue_id = i_queue_id;
-    -- In a ring, as PgQ does.
+    -- In ring order, as in PgQ.
     select e.number into v_next from unnest(i_empty) as e (number) order by e.number <= v_current, e.number limit 1;
     if v_next is null then
         begin
@@ -57,6 +57,6 @@ end;
 $$;
 
 comment on function pgq._switch(integer, integer[], boolean) is
-    'Make an empty segment the current one, a new one if none is empty; returns its number, null when a lock stands against it.';
+    'Switch to an empty segment, or to a new one if none is empty; returns its number, null if a lock conflicts.';
 revoke execute on function pgq._switch(integer, integer[], boolean) from public;
 grant execute on function pgq._switch(integer, integer[], boolean) to pgq_admin, sluice_admin;

@@ -10,7 +10,7 @@ declare
 begin
     perform pgq._require_newer_snapshot(i_queue_id);
     perform pgq._commit_durably();
-    -- The number is read before the snapshot: whatever was counted and committed is in the snapshot.
+    -- The number is read before the snapshot: whatever is counted and committed is in the snapshot.
     v_events := pgq._event_seq(i_queue_id);
     execute format(
         'insert into pgq.%I (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)

@@ -1,5 +1,5 @@
--- Hot: each call of next_batch asks this, and most answers are no. What was never numbered is not there.
--- Security definer: ticks may be read by everybody, their numbers' sequence may not.
+-- Hot path: each call of next_batch looks for a tick, and most find none. A number that the sequence has not given out
+-- needs no lookup. Security definer: every role may read ticks, but not their sequence.
 create or replace function pgq._tick_after(i_queue_id integer, i_tick_id bigint)
 returns pgq.tick
 language plpgsql
@@ -11,7 +11,7 @@ declare
     v_tick pgq.tick;
 begin
     if pg_sequence_last_value(format('pgq.event_%s_tick_seq', i_queue_id)::regclass) > i_tick_id then
-        -- Mostly it is the next number, in the segment that is written to.
+        -- Usually it is the next number, in the current segment.
         execute format(
             'select t.* from pgq.%I as t where t.tick_id = $1',
             (select format('tick_%s_%s', i_queue_id, q.queue_cur_table) from pgq.queue as q where q.queue_id = i_queue_id)
@@ -29,6 +29,6 @@ end;
 $$;
 
 comment on function pgq._tick_after(integer, bigint) is
-    'The first tick of a log after a tick; null fields when there is none.';
+    'Return the first tick of a log after a tick; null fields if there is none.';
 revoke execute on function pgq._tick_after(integer, bigint) from public;
 grant execute on function pgq._tick_after(integer, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,4 +1,5 @@
--- The difference of two tick times is not the time for which a log was ticked: the clock may have been set in between, or the ticker stopped.
+-- The difference of two tick times is not the time for which a log was ticked: the clock may have been changed, or the
+-- ticker stopped.
 create or replace function pgq._ticked_time(i_queue_id integer, i_after_tick bigint, i_gap_max interval)
 returns interval
 language plpgsql

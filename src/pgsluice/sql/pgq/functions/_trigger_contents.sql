@@ -1,5 +1,5 @@
--- Written out, a row has what each type's output function writes, which a cast of a column does not always give, and it
--- needs no query that is made for the table: (1,"a b",,"say ""x""") is 1, a b, null, say "x".
+-- The text of a row has each column as its type's output function writes it, which a cast does not always give, and it
+-- needs no query per table: (1,"a b",,"say ""x""") is 1, a b, null, say "x".
 create or replace function pgq._trigger_contents(written_row text)
 returns text[]
 language plpgsql
@@ -22,6 +22,6 @@ end;
 $$;
 
 comment on function pgq._trigger_contents(text) is
-    'The columns of a row that is written as text, nulls as nulls.';
+    'Return the columns of a row in its text form, nulls as nulls.';
 revoke execute on function pgq._trigger_contents(text) from public;
 grant execute on function pgq._trigger_contents(text) to public;

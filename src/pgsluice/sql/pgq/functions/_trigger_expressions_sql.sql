@@ -1,5 +1,5 @@
--- The expressions are those of who created the trigger. They run as whoever changes the table, as any trigger does, and
--- in that session's search_path: so all that this adds to them is qualified.
+-- The expressions come from the creator of the trigger. They run as the role that changes the table, as in any trigger,
+-- and with that session's search_path: so all names added here are qualified.
 create or replace function pgq._trigger_expressions_sql(expressions text[])
 returns text
 language plpgsql
@@ -7,7 +7,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- What the type's output function writes, as for columns. The end of the line: an expression may end in a comment.
+    -- The type's output function, as for columns. The line break ends a comment at the end of an expression.
     c_text constant text :=
         'case when pg_catalog.int4eq(pg_catalog.num_nulls(e.value), 0) then pg_catalog.format(''%s'', e.value) end';
     c_from constant text := E'from (select %s\n) as e (value)';
@@ -33,6 +33,6 @@ end;
 $$;
 
 comment on function pgq._trigger_expressions_sql(text[]) is
-    'SQL that sets the fields of an event by the expressions of a trigger, and says whether when= lets it pass.';
+    'Return SQL that sets the fields of an event by a trigger''s expressions and evaluates when=.';
 revoke execute on function pgq._trigger_expressions_sql(text[]) from public;
 grant execute on function pgq._trigger_expressions_sql(text[]) to public;

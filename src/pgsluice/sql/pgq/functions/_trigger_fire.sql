@@ -1,5 +1,5 @@
--- Not pinned to a search_path, as the triggers that call it are not: the expressions among their arguments mean what
--- they mean in the session that changes the table. So there is no operator in here.
+-- Without a pinned search_path, like the triggers that call it: the expressions in their arguments are resolved in the
+-- session that changes the table. So this function uses no operators.
 create or replace function pgq._trigger_fire(
     kind text, operation text, moment text, level text, source_table oid, table_name text[], arguments text[],
     row_before anyelement, row_after anyelement
@@ -31,6 +31,6 @@ end;
 $$;
 
 comment on function pgq._trigger_fire(text, text, text, text, oid, text[], text[], anyelement, anyelement) is
-    'Append the event of a change to the log that a trigger names; false when the change itself shall not be made.';
+    'Append the event of a change to the log of a trigger; false if the trigger suppresses the change itself.';
 revoke execute on function pgq._trigger_fire(text, text, text, text, oid, text[], text[], anyelement, anyelement) from public;
 grant execute on function pgq._trigger_fire(text, text, text, text, oid, text[], text[], anyelement, anyelement) to public;

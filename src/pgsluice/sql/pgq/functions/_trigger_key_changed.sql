@@ -17,7 +17,7 @@ begin
             into v_is_same
             using row_before, row_after;
         exception
-            -- A type that knows no equality: written otherwise is another value.
+            -- For a type without equality, a different text is a different value.
             when undefined_function then
                 v_is_same := false;
         end;
@@ -30,6 +30,6 @@ end;
 $$;
 
 comment on function pgq._trigger_key_changed(text[], anyelement, anyelement) is
-    'Whether one of the columns holds another value after an update, by the equality of its type.';
+    'True if one of the columns has another value after an update, by the equality of its type.';
 revoke execute on function pgq._trigger_key_changed(text[], anyelement, anyelement) from public;
 grant execute on function pgq._trigger_key_changed(text[], anyelement, anyelement) to public;

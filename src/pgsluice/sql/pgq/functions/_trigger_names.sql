@@ -11,6 +11,6 @@ end;
 $$;
 
 comment on function pgq._trigger_names(text) is
-    'The columns that a list in an argument of a trigger means.';
+    'Split the list of columns in a trigger argument.';
 revoke execute on function pgq._trigger_names(text) from public;
 grant execute on function pgq._trigger_names(text) to public;

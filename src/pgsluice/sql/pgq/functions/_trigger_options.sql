@@ -8,7 +8,8 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- What an expression can set, in the order of insert_event's arguments; the last decides whether there is an event.
+    -- Fields that expressions can set, in the order of insert_event's arguments; the last one is the condition of the
+    -- event.
     c_fields constant text[] := array['ev_type', 'ev_data', 'ev_extra1', 'ev_extra2', 'ev_extra3', 'ev_extra4', 'when'];
     v_argument text;
     v_name text;
@@ -24,7 +25,7 @@ begin
     elsif coalesce(cardinality(arguments), 0) = 0 then
         v_problem := 'pgq trigger must have destination queue as argument';
     else
-        -- Arguments of triggers are counted from 0; the first is the log.
+        -- Arguments of triggers are numbered from 0; the first is the log.
         foreach v_argument in array arguments[1:]
         loop
             v_name := split_part(v_argument, '=', 1);
@@ -41,7 +42,7 @@ begin
             elsif strpos(v_argument, '=') > 0 and v_name = 'pkey' then
                 pkey := v_value;
             elsif strpos(v_argument, '=') > 0 and v_field is not null then
-                -- Of two for the same field the first one counts.
+                -- If a field is set twice, the first one counts.
                 expressions[v_field] := coalesce(expressions[v_field], v_value);
             else
                 v_problem := coalesce(v_problem, 'bad param to pgq trigger');
@@ -70,6 +71,6 @@ end;
 $$;
 
 comment on function pgq._trigger_options(text, text, text, text[]) is
-    'What the arguments of jsontriga, logutriga and sqltriga say; expressions stand in the order ev_type, ev_data, ev_extra1 to ev_extra4, when.';
+    'Parse the arguments of jsontriga, logutriga and sqltriga; expressions are in the order ev_type, ev_data, ev_extra1 to ev_extra4, when.';
 revoke execute on function pgq._trigger_options(text, text, text, text[]) from public;
 grant execute on function pgq._trigger_options(text, text, text, text[]) to public;

@@ -14,6 +14,6 @@ end;
 $$;
 
 comment on function pgq._trigger_refuse(text, text, text, text) is
-    'Refuse a change of a table that has a trigger for a log.';
+    'Raise an error for a change of a table that has a trigger for a log.';
 revoke execute on function pgq._trigger_refuse(text, text, text, text) from public;
 grant execute on function pgq._trigger_refuse(text, text, text, text) to public;

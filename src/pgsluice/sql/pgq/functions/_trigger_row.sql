@@ -23,7 +23,7 @@ begin
                 pgq._urlencode(names[v_column]) || coalesce('=' || pgq._urlencode(contents[v_column]), '')
             else to_json(names[v_column])::text || ':' || case
                 when contents[v_column] is null then 'null'
-                -- Only the types themselves are native in the JSON; what is made of them, as a domain, is a string.
+                -- Only these types are native in the JSON; types derived from them, such as domains, become strings.
                 when types[v_column] in ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype) then
                     contents[v_column]
                 when types[v_column] in (
@@ -41,6 +41,6 @@ end;
 $$;
 
 comment on function pgq._trigger_row(text, text[], oid[], text[], boolean[], anyelement) is
-    'A row whole: as the JSON of jsontriga, or else as the form fields of logutriga.';
+    'Return a whole row, as the JSON of jsontriga or as the form fields of logutriga.';
 revoke execute on function pgq._trigger_row(text, text[], oid[], text[], boolean[], anyelement) from public;
 grant execute on function pgq._trigger_row(text, text[], oid[], text[], boolean[], anyelement) to public;

@@ -27,7 +27,7 @@ begin
             end if;
         end if;
     end loop;
-    -- The statement would have no row to work on.
+    -- The statement could not identify a row.
     if operation <> 'INSERT' and (v_conditions = '{}' or array_position(v_conditions, null) is not null) then
         return null;
     end if;
@@ -37,7 +37,7 @@ begin
             format('(%s) values (%s)', array_to_string(v_columns, ','), array_to_string(v_values, ','))
         when 'UPDATE' then format(
             '%s where %s',
-            -- An update that changes nothing sets the first column of the key to what it is.
+            -- An update that changes nothing sets the first key column to its own value.
             array_to_string(case v_assignments when '{}' then v_conditions[1:1] else v_assignments end, ','),
             array_to_string(v_conditions, ' and ')
         )
@@ -47,6 +47,6 @@ end;
 $$;
 
 comment on function pgq._trigger_statement(text, text[], text[], text[], boolean[], boolean[]) is
-    'A change as the fragment of a statement that sqltriga writes; null without a key, or with a null in it.';
+    'Return a change as a statement fragment, as sqltriga writes it; null without a key, or with a null in it.';
 revoke execute on function pgq._trigger_statement(text, text[], text[], text[], boolean[], boolean[]) from public;
 grant execute on function pgq._trigger_statement(text, text[], text[], text[], boolean[], boolean[]) to public;

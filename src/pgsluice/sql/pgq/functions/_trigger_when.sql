@@ -23,6 +23,6 @@ end;
 $$;
 
 comment on function pgq._trigger_when(regtype, text) is
-    'What the expression when= of a trigger says; an error unless it is true or false.';
+    'Return the value of a trigger''s when= expression; raise an error unless it is true or false.';
 revoke execute on function pgq._trigger_when(regtype, text) from public;
 grant execute on function pgq._trigger_when(regtype, text) to public;

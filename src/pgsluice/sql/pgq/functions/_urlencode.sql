@@ -5,12 +5,12 @@ stable strict parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- Most need nothing.
+    -- Most texts need no encoding.
     if content !~ '[^A-Za-z0-9_.-]' then
         return content;
     end if;
-    -- Runs of bytes that need it become hexadecimal at once, not one by one. A space is written as +: no literal % is
-    -- left that could be taken for one.
+    -- Each run of bytes is converted in one step. A space becomes +, so no literal % is left that could be mistaken for
+    -- an escape.
     return (
         select replace(
             string_agg(
@@ -27,6 +27,6 @@ end;
 $$;
 
 comment on function pgq._urlencode(text) is
-    'The text as a name or a value of application/x-www-form-urlencoded, hexadecimal digits in lower case.';
+    'Encode a text for application/x-www-form-urlencoded, with lower-case hexadecimal digits.';
 revoke execute on function pgq._urlencode(text) from public;
 grant execute on function pgq._urlencode(text) to public;

@@ -1,4 +1,5 @@
--- Its rows stream to whoever runs the text; those of a function are collected first and then sent, which takes twice as long.
+-- The client streams the rows of this query; the rows of a function are collected before they are sent, which takes
+-- twice as long.
 create or replace function pgq.batch_event_sql(x_batch_id bigint)
 returns text
 language plpgsql
@@ -23,6 +24,6 @@ end;
 $$;
 
 comment on function pgq.batch_event_sql(bigint) is
-    'The text of the query that gives an open batch''s events, by ev_id, while the log keeps them.';
+    'Return the query for the events of an open batch, by ev_id, valid while the log keeps them.';
 revoke execute on function pgq.batch_event_sql(bigint) from public;
 grant execute on function pgq.batch_event_sql(bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -17,7 +17,8 @@ begin
             message = format('Cannot find data for batch %s', coalesce(x_batch_id::text, '<NULL>')),
             hint = 'open a batch with pgq.next_batch(); a finished one cannot be read again';
     end if;
-    -- All of them: an event stays in the table that its transaction began to write to, whatever was switched since.
+    -- All tables: an event stays in the table that was current when its transaction looked it up, whatever was switched
+    -- since.
     return query
         select format('%s_%s', v_log.queue_data_pfx, s.number)
         from generate_series(0, v_log.queue_ntables - 1) as s (number);
@@ -25,6 +26,6 @@ end;
 $$;
 
 comment on function pgq.batch_event_tables(bigint) is
-    'The tables that may hold events of an open batch: every event table of its log.';
+    'List the tables that may hold events of an open batch: every event table of its log.';
 revoke execute on function pgq.batch_event_tables(bigint) from public;
 grant execute on function pgq.batch_event_tables(bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

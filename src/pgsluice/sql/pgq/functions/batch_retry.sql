@@ -17,6 +17,6 @@ end;
 $$;
 
 comment on function pgq.batch_retry(bigint, integer) is
-    'Let all events of an open batch come again after i_retry_seconds; returns how many were not queued before.';
+    'Retry all events of an open batch after i_retry_seconds; returns how many were not queued before.';
 revoke execute on function pgq.batch_retry(bigint, integer) from public;
 grant execute on function pgq.batch_retry(bigint, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- For COPY and plain INSERT. The answer may be old: in REPEATABLE READ, or after a wait. Batches read all of a log's tables, and
--- none is emptied while it holds something new, so what is written late into any of them is delivered.
+-- For COPY and plain INSERT. The result may be outdated: in REPEATABLE READ, or after a wait. Batches read all of a
+-- log's tables, and none is truncated while it holds undelivered events, so late rows are delivered from any table.
 create or replace function pgq.current_event_table(x_queue_name text)
 returns text
 language plpgsql
@@ -9,7 +9,7 @@ as $$
 declare
     v_queue record;
 begin
-    -- The transaction takes its id before its events take their numbers: see the default of ev_id.
+    -- The transaction gets its id before its events get their numbers: see the default of ev_id.
     perform pg_current_xact_id();
     select q.queue_data_pfx, q.queue_cur_table, q.queue_disable_insert
     into v_queue
@@ -34,6 +34,6 @@ end;
 $$;
 
 comment on function pgq.current_event_table(text) is
-    'The table to COPY or INSERT events into in this transaction.';
+    'Return the table to COPY or INSERT events into in this transaction.';
 revoke execute on function pgq.current_event_table(text) from public;
 grant execute on function pgq.current_event_table(text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -15,10 +15,10 @@ begin
         return;
     end if;
 
-    -- All there is, in one batch, when that is enough and not more than twice of what was asked for.
+    -- All available events in one batch, if they suffice and are at most twice the requested minimum.
     v_last := pgq._last_tick(i_queue_id);
     if i_prev_tick_time > clock_timestamp() then
-        -- That tick was made before the clock was set back, and its age is unknown: old enough.
+        -- That tick is from before the clock was set back, so its age is unknown: treat it as old enough.
         i_prev_tick_time := v_last.tick_time - i_min_interval;
     end if;
     if v_last.tick_id > i_prev_tick_id
@@ -46,6 +46,6 @@ end;
 $$;
 
 comment on function pgq.find_tick_helper(integer, bigint, timestamptz, bigint, bigint, interval) is
-    'The tick that ends a batch of at least so many events or so much time: the last one, unless that is more than twice of it.';
+    'Return the tick that ends a batch of a minimum number of events or length: the last one, unless that exceeds twice the minimum.';
 revoke execute on function pgq.find_tick_helper(integer, bigint, timestamptz, bigint, bigint, interval) from public;
 grant execute on function pgq.find_tick_helper(integer, bigint, timestamptz, bigint, bigint, interval) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

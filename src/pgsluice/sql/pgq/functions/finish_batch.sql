@@ -1,4 +1,5 @@
--- Called for every batch: two statements, and no function below. See pgq._hold_batch for the lock and pgq._position for the settings.
+-- Called for every batch: two statements, and no nested function. See pgq._hold_batch for the lock and pgq._position
+-- for the settings.
 create or replace function pgq.finish_batch(x_batch_id bigint)
 returns integer
 language plpgsql
@@ -29,7 +30,7 @@ begin
         return pgq_coop.finish_batch(x_batch_id);
     end if;
 
-    -- As pgq._move: a transaction whose snapshot is from before the newest move fails on the number.
+    -- As in pgq._move: a transaction whose snapshot is older than the newest move fails on the number.
     if v_ledger = 0 then
         insert into pgq.position_0 (
             pos_subscriber, pos_move, pos_active, pos_last_tick, pos_last_time, pos_last_seq, pos_last_snapshot
@@ -67,6 +68,6 @@ end;
 $$;
 
 comment on function pgq.finish_batch(bigint) is
-    'Close a batch: the consumer moves behind its events. 1, or 0 and a warning when it is not open.';
+    'Finish a batch: the consumer moves past its events. Returns 1, or 0 with a warning if it is not open.';
 revoke execute on function pgq.finish_batch(bigint) from public;
 grant execute on function pgq.finish_batch(bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

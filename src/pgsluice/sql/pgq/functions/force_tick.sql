@@ -1,4 +1,5 @@
--- Readers may call it, so it does what PgQ's does and no more: it makes the next ticker find enough events, by their number.
+-- Callable by readers, so it does only what PgQ's does: it advances the event sequence, so that the next ticker call
+-- finds enough events.
 create or replace function pgq.force_tick(i_queue_name text)
 returns bigint
 language plpgsql
@@ -27,6 +28,6 @@ end;
 $$;
 
 comment on function pgq.force_tick(text) is
-    'Let the next call of the ticker tick this event log whatever its settings; returns the last tick so far, null for no such log.';
+    'Make the next call of the ticker tick this event log whatever its settings; returns the last tick so far, null if there is no such log.';
 revoke execute on function pgq.force_tick(text) from public;
 grant execute on function pgq.force_tick(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

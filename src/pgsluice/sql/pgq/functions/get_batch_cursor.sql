@@ -1,5 +1,5 @@
--- i_extra_where is SQL that the caller writes. It runs with the caller's rights, as all of this function does, and on the search
--- path of this function: what is not in pg_catalog must be named with its schema.
+-- i_extra_where is SQL from the caller. It runs with the caller's rights, as this whole function does, and with this
+-- function's search_path: names outside of pg_catalog must be qualified.
 create or replace function pgq.get_batch_cursor(
     i_batch_id bigint, i_cursor_name text, i_quick_limit integer, i_extra_where text,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry integer,
@@ -28,7 +28,7 @@ end;
 $$;
 
 comment on function pgq.get_batch_cursor(bigint, text, integer, text) is
-    'Open a cursor over those events of an open batch that fulfil a condition, by ev_id; returns the first i_quick_limit of them.';
+    'Open a cursor over the events of an open batch that satisfy a condition, by ev_id; returns the first i_quick_limit rows.';
 revoke execute on function pgq.get_batch_cursor(bigint, text, integer, text) from public;
 grant execute on function pgq.get_batch_cursor(bigint, text, integer, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 
@@ -46,6 +46,6 @@ as $$
 $$;
 
 comment on function pgq.get_batch_cursor(bigint, text, integer) is
-    'Open a cursor over the events of an open batch, by ev_id; returns the first i_quick_limit of them.';
+    'Open a cursor over the events of an open batch, by ev_id; returns the first i_quick_limit rows.';
 revoke execute on function pgq.get_batch_cursor(bigint, text, integer) from public;
 grant execute on function pgq.get_batch_cursor(bigint, text, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- Compiling with JIT costs more than it saves here, and a large batch would make the planner choose it.
+-- JIT costs more than it saves here, and the planner would choose it for a large batch.
 create or replace function pgq.get_batch_events(
     x_batch_id bigint,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry integer,
@@ -18,7 +18,7 @@ declare
     v_upto pg_snapshot;
     v_is_empty boolean;
 begin
-    -- As pgq.open_batch, one ledger after the other: planned once, and mostly the first has it.
+    -- As pgq.open_batch, but one ledger after the other: the plans are cached, and the first one usually has the batch.
     select s.sub_queue, s.sub_id, p.pos_last_snapshot, p.pos_next_snapshot
     into v_queue_id, v_owner, v_after, v_upto
     from pgq.position_0 as p
@@ -45,8 +45,8 @@ begin
             hint = 'open a batch with pgq.next_batch(); a finished one cannot be read again';
     end if;
 
-    -- Most batches of a quiet log are empty. The log's own function says so with a plan that is kept; the query below would be
-    -- planned for nothing.
+    -- Most batches of a quiet log are empty. The log's own function finds that with a cached plan; the query below
+    -- would be planned for nothing.
     execute format('select not pgq.%I($1, $2)', format('event_%s_any', v_queue_id))
     using v_after, v_upto
     into v_is_empty;
@@ -61,6 +61,6 @@ end;
 $$;
 
 comment on function pgq.get_batch_events(bigint) is
-    'The events of an open batch, by ev_id.';
+    'Return the events of an open batch, by ev_id.';
 revoke execute on function pgq.get_batch_events(bigint) from public;
 grant execute on function pgq.get_batch_events(bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -23,6 +23,6 @@ end;
 $$;
 
 comment on function pgq.get_batch_info(bigint) is
-    'Whose batch it is, its two ticks, and how long ago the later one was; nulls when it is not open.';
+    'Return the log, the consumer, both ticks and the lag of a batch; nulls if it is not open.';
 revoke execute on function pgq.get_batch_info(bigint) from public;
 grant execute on function pgq.get_batch_info(bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- Volatile, although they only read: each has a snapshot from after it has got at the ledgers. With the caller's snapshot, a
--- ledger that was emptied since would look empty, and a consumer as if it stood nowhere.
+-- Volatile, although read-only: each statement needs a snapshot taken after it has locked the ledgers. In the caller's
+-- snapshot a ledger truncated since would look empty, and a consumer would have no position.
 create or replace function pgq.get_consumer_info(
     i_queue_name text, i_consumer_name text,
     out queue_name text, out consumer_name text, out lag interval, out last_seen interval, out last_tick bigint,
@@ -37,7 +37,7 @@ begin
             join pgq.consumer as c on c.co_id = s.sub_consumer
             where i_consumer_name is null or c.co_name = i_consumer_name
             order by c.co_name;
-            -- The rollback gives the locks back: a transaction could not hold those of thousands.
+            -- The rollback releases the locks: one transaction cannot hold those of thousands of logs.
             raise sqlstate 'RL000';
         exception
             when sqlstate 'RL000' then
@@ -48,7 +48,7 @@ end;
 $$;
 
 comment on function pgq.get_consumer_info(text, text) is
-    'Position and lag of one consumer of one event log; null for either means all.';
+    'Return position and lag of one consumer of one event log; null for either means all.';
 revoke execute on function pgq.get_consumer_info(text, text) from public;
 grant execute on function pgq.get_consumer_info(text, text) to public;
 
@@ -65,7 +65,7 @@ as $$
 $$;
 
 comment on function pgq.get_consumer_info(text) is
-    'Position and lag of every consumer of one event log, by name.';
+    'Return position and lag of all consumers of one event log, by name.';
 revoke execute on function pgq.get_consumer_info(text) from public;
 grant execute on function pgq.get_consumer_info(text) to public;
 
@@ -81,6 +81,6 @@ as $$
 $$;
 
 comment on function pgq.get_consumer_info() is
-    'Position and lag of every consumer, by event log and name.';
+    'Return position and lag of all consumers, by event log and name.';
 revoke execute on function pgq.get_consumer_info() from public;
 grant execute on function pgq.get_consumer_info() to public;

@@ -1,6 +1,6 @@
--- The events of most programs come one by one, so this is one function and two statements. The insert is dynamic, because its
--- table is known only now, and planned anew each time: it names every value itself, as defaults would be read from the catalog
--- and parsed with each plan.
+-- Most programs insert events one by one, so this is one function with two statements. The insert is dynamic, because
+-- its table is known only at run time, and planned at each call: it names every value, as defaults would be read from
+-- the catalog and parsed with each plan.
 create or replace function pgq.insert_event(
     queue_name text, ev_type text, ev_data text,
     ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text
@@ -11,7 +11,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- The transaction takes its id before the event takes its number: numbers that a tick has counted then belong to
+    -- The transaction gets its id before the event gets its number: the numbers that a tick has counted then belong to
     -- transactions that its snapshot knows.
     v_txid constant xid8 := pg_current_xact_id();
     v_queue_id integer;
@@ -46,14 +46,14 @@ comment on function pgq.insert_event(text, text, text, text, text, text, text) i
 revoke execute on function pgq.insert_event(text, text, text, text, text, text, text) from public;
 grant execute on function pgq.insert_event(text, text, text, text, text, text, text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;
 
--- Not pinned, so that the planner puts the long form in its place and it costs nothing. The body was parsed when it was created:
--- no search path can change what it calls.
+-- Without a pinned search_path, so that the planner inlines it at no cost. The body was parsed at creation: the
+-- search path cannot change what it calls.
 create or replace function pgq.insert_event(queue_name text, ev_type text, ev_data text)
 returns bigint
 language sql
 return pgq.insert_event(queue_name, ev_type, ev_data, null, null, null, null);
 
 comment on function pgq.insert_event(text, text, text) is
-    'Append one event; returns its ev_id. It is delivered after the commit and the tick that follows.';
+    'Append one event; returns its ev_id. It is delivered after the commit and the following tick.';
 revoke execute on function pgq.insert_event(text, text, text) from public;
 grant execute on function pgq.insert_event(text, text, text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -23,7 +23,7 @@ begin
         from pgq._admit_events(queue_name, 1::bigint) as q;
     end if;
 
-    -- Moved even when the caller brings an id of its own: the ticker sees by this sequence that there are events.
+    -- Advanced even if the caller passes its own id: the sequence tells the ticker that there are events.
     v_event_id := nextval(v_event_seq::regclass);
     v_event_id := coalesce(insert_event_raw.ev_id, v_event_id);
     execute format(
@@ -42,6 +42,6 @@ end;
 $$;
 
 comment on function pgq.insert_event_raw(text, bigint, timestamptz, integer, integer, text, text, text, text, text, text) is
-    'Append one event with every field under the caller''s control; returns its ev_id.';
+    'Append one event with all its fields; returns its ev_id.';
 revoke execute on function pgq.insert_event_raw(text, bigint, timestamptz, integer, integer, text, text, text, text, text, text) from public;
 grant execute on function pgq.insert_event_raw(text, bigint, timestamptz, integer, integer, text, text, text, text, text, text) to pgq_admin, sluice_admin;

@@ -13,6 +13,6 @@ end;
 $$;
 
 comment on function pgq.jsontriga() is
-    'Trigger: append each change of a row to the event log of its first argument, as JSON.';
+    'Trigger function: append each change of a row to the event log named by its first argument, as JSON.';
 revoke execute on function pgq.jsontriga() from public;
 grant execute on function pgq.jsontriga() to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -13,6 +13,6 @@ end;
 $$;
 
 comment on function pgq.logutriga() is
-    'Trigger: append each change of a row to the event log of its first argument, as form fields.';
+    'Trigger function: append each change of a row to the event log named by its first argument, as form fields.';
 revoke execute on function pgq.logutriga() from public;
 grant execute on function pgq.logutriga() to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -1,7 +1,7 @@
 -- The work list of PgQ's daemon: it runs each row as `select func_name(func_arg)`, and `vacuum` rows as that command.
 --
--- queue_extra_maint names functions that the daemon then runs with its own rights, an administrator's or a superuser's. Who may
--- write that column may run what they like: only the administrators of logs may, as in PgQ.
+-- queue_extra_maint names functions that the daemon then runs with its own rights, an administrator's or a superuser's.
+-- Write access to that column grants these rights: only administrators of logs have it, as in PgQ.
 create or replace function pgq.maint_operations(out func_name text, out func_arg text)
 returns setof record
 language plpgsql
@@ -15,7 +15,7 @@ begin
         where clock_timestamp() - q.queue_switch_time > q.queue_rotation_period
            or q.queue_switch_time > clock_timestamp() -- the clock was set back
         order by q.queue_name;
-    -- Always: it also empties what does not belong to one log.
+    -- Always: it also truncates tables that are not of one log.
     return query select 'pgq.maint_rotate_tables_step2', null::text;
     return query
         select extra.name, q.queue_name
@@ -27,6 +27,6 @@ end;
 $$;
 
 comment on function pgq.maint_operations() is
-    'What a daemon is to do now, as functions with an argument or none, and tables to vacuum.';
+    'List the maintenance that is due, as functions with an optional argument, and tables to vacuum.';
 revoke execute on function pgq.maint_operations() from public;
 grant execute on function pgq.maint_operations() to pgq_admin, sluice_admin;

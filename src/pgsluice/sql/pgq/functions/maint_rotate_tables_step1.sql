@@ -11,6 +11,6 @@ end;
 $$;
 
 comment on function pgq.maint_rotate_tables_step1(text) is
-    'Empty what nobody needs of an event log, and switch its table if it is time; 0. sluice.rotate says what was done.';
+    'Truncate the unneeded segments of an event log, and switch to another one if due; returns 0. sluice.rotate returns what was done.';
 revoke execute on function pgq.maint_rotate_tables_step1(text) from public;
 grant execute on function pgq.maint_rotate_tables_step1(text) to pgq_admin, sluice_admin;

@@ -14,6 +14,6 @@ end;
 $$;
 
 comment on function pgq.maint_rotate_tables_step2() is
-    'Finish the switches of all event logs that are open, maintain share groups, and empty what is over of moves, repeated events and claims; 0.';
+    'Finish the open switches of all event logs, maintain share groups, and remove obsolete moves, retry entries and claims; returns 0.';
 revoke execute on function pgq.maint_rotate_tables_step2() from public;
 grant execute on function pgq.maint_rotate_tables_step2() to pgq_admin, sluice_admin;

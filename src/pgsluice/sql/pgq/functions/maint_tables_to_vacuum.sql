@@ -1,4 +1,5 @@
--- Events, ticks and moves are only appended and go by TRUNCATE. What is left changes when logs and consumers come and go.
+-- Events, ticks and moves are appended and truncated. The other tables change when logs and consumers are created or
+-- dropped.
 create or replace function pgq.maint_tables_to_vacuum()
 returns setof text
 language sql
@@ -13,6 +14,6 @@ as $$
 $$;
 
 comment on function pgq.maint_tables_to_vacuum() is
-    'The tables that somebody has to vacuum; none where autovacuum is on.';
+    'List the tables to vacuum; none where autovacuum is on.';
 revoke execute on function pgq.maint_tables_to_vacuum() from public;
 grant execute on function pgq.maint_tables_to_vacuum() to pgq_admin, sluice_admin;

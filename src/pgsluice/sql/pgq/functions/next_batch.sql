@@ -1,5 +1,5 @@
--- Hot: without a level of its own, as the planner puts the body of a plain SQL function in its place. It needs no path: nothing
--- but a name with its schema is in it.
+-- Hot path: the planner inlines the body of a plain SQL function. It needs no pinned search_path, because every name in
+-- it is qualified.
 create or replace function pgq.next_batch(i_queue_name text, i_consumer_name text)
 returns bigint
 language sql
@@ -8,6 +8,6 @@ as $$
 $$;
 
 comment on function pgq.next_batch(text, text) is
-    'Open the consumer''s next batch, or return the one that is open; null when no tick has come since.';
+    'Open the consumer''s next batch, or return the open one; null if there is no new tick.';
 revoke execute on function pgq.next_batch(text, text) from public;
 grant execute on function pgq.next_batch(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- Called for every batch by every consumer, and most calls find nothing new: the statements of pgq._position and pgq._move stand
--- here themselves, with the settings of the first.
+-- Called for every batch by every consumer, and most calls find nothing new: the statements of pgq._position and
+-- pgq._move are repeated here, with the settings of the first.
 create or replace function pgq.next_batch_custom(
     i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count integer, i_min_interval interval,
     out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
@@ -17,8 +17,8 @@ declare
     v_position pgq.position_0;
     v_next pgq.tick;
 begin
-    -- Locked, so that two sessions of one consumer cannot open two batches over the same events; the position is read after it.
-    -- NO KEY UPDATE: see pgq._hold_batch.
+    -- Locked, so that two sessions of one consumer cannot open two batches over the same events; the position is read
+    -- after the lock. NO KEY UPDATE: see pgq._hold_batch.
     select s.sub_key, s.sub_queue, s.sub_ledger, s.sub_is_group
     into v_subscriber
     from pgq.subscriber as s
@@ -97,6 +97,6 @@ end;
 $$;
 
 comment on function pgq.next_batch_custom(text, text, interval, integer, interval) is
-    'Open the consumer''s next batch, at least so old, so many events or so long, or return the open one; nulls when there is none.';
+    'Open the consumer''s next batch with a minimum age, number of events or length, or return the open one; nulls if there is none.';
 revoke execute on function pgq.next_batch_custom(text, text, interval, integer, interval) from public;
 grant execute on function pgq.next_batch_custom(text, text, interval, integer, interval) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

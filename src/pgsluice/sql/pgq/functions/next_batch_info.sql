@@ -15,6 +15,6 @@ end;
 $$;
 
 comment on function pgq.next_batch_info(text, text) is
-    'As next_batch, with the two ticks of the batch; nulls when no tick has come since.';
+    'As next_batch, with both ticks of the batch; nulls if there is no new tick.';
 revoke execute on function pgq.next_batch_info(text, text) from public;
 grant execute on function pgq.next_batch_info(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

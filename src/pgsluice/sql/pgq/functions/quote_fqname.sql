@@ -12,4 +12,4 @@ as $$
 $$;
 
 comment on function pgq.quote_fqname(text) is
-    'Quote a name as schema and name, apart at the first dot; without a dot the schema is public.';
+    'Quote a qualified name, split at the first dot; without a dot the schema is public.';

@@ -10,6 +10,6 @@ end;
 $$;
 
 comment on function pgq.register_consumer(text, text) is
-    'Subscribe a consumer from the latest tick on; 1 when new, 0 when it was there already.';
+    'Register a consumer that starts at the latest tick; returns 1 if it is new, 0 if it was registered.';
 revoke execute on function pgq.register_consumer(text, text) from public;
 grant execute on function pgq.register_consumer(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -13,4 +13,4 @@ end;
 $$;
 
 comment on function pgq.seq_getval(text) is
-    'The last value of a sequence, and 1 before the first one; a name without a schema is in public.';
+    'Return the last value of a sequence, 1 before the first; a name without a schema is in public.';

@@ -1,4 +1,4 @@
--- Not for a sequence that others draw from at this moment: a number drawn between the look and the move would be given again.
+-- Not for a sequence in concurrent use: a number given out between the read and the setval would be given out again.
 create or replace function pgq.seq_setval(i_seq_name text, i_new_value bigint)
 returns bigint
 language plpgsql
@@ -16,6 +16,6 @@ end;
 $$;
 
 comment on function pgq.seq_setval(text, bigint) is
-    'Move a sequence forward to this value, never back; returns where it is.';
+    'Advance a sequence to this value, never back; returns its value.';
 revoke execute on function pgq.seq_setval(text, bigint) from public;
 grant execute on function pgq.seq_setval(text, bigint) to pgq_admin, sluice_admin;

@@ -13,6 +13,6 @@ end;
 $$;
 
 comment on function pgq.sqltriga() is
-    'Trigger: append each change of a row to the event log of its first argument, as fragments of SQL.';
+    'Trigger function: append each change of a row to the event log named by its first argument, as SQL fragments.';
 revoke execute on function pgq.sqltriga() from public;
 grant execute on function pgq.sqltriga() to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

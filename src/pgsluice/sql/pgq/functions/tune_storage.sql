@@ -22,6 +22,6 @@ end;
 $$;
 
 comment on function pgq.tune_storage(text) is
-    'Keep autovacuum away from a log''s event and tick tables, and make their rows publishable; 1, or 0 when there is no such log.';
+    'Disable autovacuum on a log''s event and tick tables, and set their replica identity; returns 1, or 0 if there is no such log.';
 revoke execute on function pgq.tune_storage(text) from public;
 grant execute on function pgq.tune_storage(text) to pgq_admin, sluice_admin;

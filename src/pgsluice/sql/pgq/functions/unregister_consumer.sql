@@ -26,7 +26,7 @@ begin
         select s.sub_key from pgq.subscriber as s where s.sub_main = v_subscriber.sub_key order by s.sub_key for update
     );
     perform pgq._remove_subscribers(v_sub_keys);
-    -- Events that were to come again to this consumer, unless cooperative consumers share them.
+    -- Queued retries of this consumer, unless subconsumers share them.
     delete from pgq.retry_entry as e
     where e.ev_owner = v_subscriber.sub_id
       and not exists (select from pgq.subscriber as s where s.sub_id = v_subscriber.sub_id);
@@ -35,6 +35,6 @@ end;
 $$;
 
 comment on function pgq.unregister_consumer(text, text) is
-    'Remove a consumer''s subscription, and those of its subconsumers; returns how many were removed.';
+    'Remove a consumer''s subscription and those of its subconsumers; returns how many were removed.';
 revoke execute on function pgq.unregister_consumer(text, text) from public;
 grant execute on function pgq.unregister_consumer(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

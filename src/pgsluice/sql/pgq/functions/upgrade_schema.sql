@@ -8,6 +8,6 @@ as $$
 $$;
 
 comment on function pgq.upgrade_schema() is
-    'How many things were upgraded: none, as the tables are upgraded by the installer.';
+    'Return the number of upgrades done: always 0, as the installer upgrades the tables.';
 revoke execute on function pgq.upgrade_schema() from public;
 grant execute on function pgq.upgrade_schema() to pgq_admin, sluice_admin;

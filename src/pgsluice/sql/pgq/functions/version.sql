@@ -8,4 +8,4 @@ as $$
 $$;
 
 comment on function pgq.version() is
-    'The version of PgQ whose functions these are, and who made them. pgqd leaves alone what does not begin with 3.';
+    'Return the PgQ version of these functions, with the name of this project. pgqd requires that it starts with 3.';

@@ -50,12 +50,12 @@ create table pgq.subscription (
     constraint subscription_batch_idx unique (sub_batch)
 );
 comment on table pgq.subscription is
-    'A consumer''s position in a log: everything up to sub_last_tick is done; sub_batch is open up to sub_next_tick.';
+    'A consumer''s position in a log: it has finished everything up to sub_last_tick; sub_batch is open up to sub_next_tick.';
 
 create sequence pgq.batch_id_seq;
 
--- Every event table inherits from this one. ev_txid is the top-level transaction, so events of a
--- savepoint carry the id that decides whether they are visible.
+-- Every event table inherits from this one. ev_txid is the top-level transaction: events of a savepoint carry the id
+-- that decides whether they are visible.
 create table pgq.event_template (
     ev_id bigint not null,
     ev_time timestamptz not null,
@@ -70,7 +70,7 @@ create table pgq.event_template (
     ev_extra4 text
 );
 
--- Positions and ticks are no secret in PgQ: consumers, monitors and people read them.
+-- Positions and ticks are public, as in PgQ: consumers, monitors and people read them.
 grant select on pgq.queue, pgq.tick, pgq.consumer, pgq.subscription to public;
 grant update on pgq.queue, pgq.subscription to sluice_admin;
 grant select on pgq.event_template to sluice_reader, sluice_admin;

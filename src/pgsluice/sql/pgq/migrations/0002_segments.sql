@@ -1,8 +1,9 @@
 -- breaking: no
--- A segment of a log is an event table and a tick table: the ticks that were made while that event table was written to.
--- Both are emptied together, by TRUNCATE. So neither has dead rows, however long somebody holds a snapshot.
+-- A segment of a log is an event table and a tick table, which holds the ticks taken while that event table was
+-- current. Both are truncated together. So neither has dead rows, even while a session holds a snapshot.
 --
--- Ticks of one log are below pgq.tick_<id>, those of all logs below pgq.tick, which is empty itself.
+-- The ticks of one log are in children of pgq.tick_<id>, those of all logs in children of pgq.tick, which is empty
+-- itself.
 do $$
 declare
     v_log record;
@@ -16,7 +17,7 @@ begin
             'create table pgq.%I (primary key (tick_id), check (tick_queue = %s)) inherits (pgq.tick)',
             'tick_' || v_log.queue_id, v_log.queue_id
         );
-        -- The parents are empty. They have the indexes because they are read with the others.
+        -- The parents are empty. They have indexes because they are read with their children.
         execute format(
             'create index %I on pgq.%I (ev_txid)', format('event_%s_txid_idx', v_log.queue_id), 'event_' || v_log.queue_id
         );
@@ -39,7 +40,7 @@ begin
 end;
 $$;
 
--- Who reads which log. This row is what a session locks before it moves the consumer, and it hardly ever changes.
+-- The consumers of each log. A session locks this row before it moves the consumer, and the row hardly ever changes.
 create table pgq.subscriber (
     sub_key integer generated always as identity primary key,
     sub_id integer not null,
@@ -48,13 +49,14 @@ create table pgq.subscriber (
     sub_ledger integer not null default 0,
     constraint subscriber_queue_consumer_key unique (sub_queue, sub_consumer)
 );
-comment on table pgq.subscriber is 'One row per consumer of a log; where it stands is in the ledgers pgq.position_0 and pgq.position_1.';
-comment on column pgq.subscriber.sub_id is 'The owner of events that are repeated for it. Cooperative consumers share it.';
-comment on column pgq.subscriber.sub_ledger is 'Which ledger its moves are written to: 0 or 1.';
+comment on table pgq.subscriber is 'One row per consumer of a log; its position is in the ledgers pgq.position_0 and pgq.position_1.';
+comment on column pgq.subscriber.sub_id is 'Owner id of the events that are retried for it. Cooperative consumers share it.';
+comment on column pgq.subscriber.sub_ledger is 'The ledger to which its moves are written: 0 or 1.';
 
--- Where consumers stand, as a ledger: each move is a new row, and the newest counts. An update in place leaves a dead row for
--- each batch, which everybody steps over as long as somebody holds a snapshot. Two tables, so that one can be emptied when all
--- consumers have moved to the other. A move carries the snapshots of its ticks: reading a batch needs no tick.
+-- Positions of consumers, as a ledger: each move is a new row, and the newest counts. An update in place would leave a
+-- dead row per batch, which every reader has to skip while a session holds a snapshot. There are two tables, so that
+-- one can be truncated when all consumers have switched to the other. A move has the snapshots of its ticks: reading a
+-- batch needs no tick.
 create table pgq.position_0 (
     pos_subscriber integer not null,
     pos_move bigint not null,
@@ -71,8 +73,8 @@ create table pgq.position_0 (
     pos_lost text,
     primary key (pos_subscriber, pos_move)
 );
-comment on table pgq.position_0 is 'A ledger of positions: everything up to pos_last_tick is done; pos_batch is open up to pos_next_tick.';
-comment on column pgq.position_0.pos_lost is 'Why this consumer''s position was given up, so that its events could go; null: it was not.';
+comment on table pgq.position_0 is 'A ledger of positions: everything up to pos_last_tick is finished; pos_batch is open up to pos_next_tick.';
+comment on column pgq.position_0.pos_lost is 'Reason for which this consumer''s position was given up; null if it was not.';
 create index position_0_batch_idx on pgq.position_0 (pos_batch) where pos_batch is not null;
 create table pgq.position_1 (like pgq.position_0 including all);
 alter index pgq.position_1_pos_batch_idx rename to position_1_batch_idx;
@@ -109,21 +111,21 @@ left join lateral (
         order by p1.pos_move desc limit 1
     )
 ) as p on true;
-comment on view pgq.standing is 'Every subscriber with its newest move. No move: a ledger was emptied after this snapshot was taken.';
+comment on view pgq.standing is 'Every subscriber with its newest move. Without a move: a ledger was truncated after this snapshot was taken.';
 
--- What PgQ keeps in a table; updates go through a trigger.
+-- A table in PgQ; updates go through a trigger.
 create view pgq.subscription as
 select s.sub_id, s.sub_queue, s.sub_consumer,
     s.pos_last_tick as sub_last_tick, s.pos_active as sub_active, s.pos_batch as sub_batch, s.pos_next_tick as sub_next_tick
 from pgq.standing as s;
 comment on view pgq.subscription is
-    'A consumer''s position in a log: everything up to sub_last_tick is done; sub_batch is open up to sub_next_tick.';
+    'A consumer''s position in a log: it has finished everything up to sub_last_tick; sub_batch is open up to sub_next_tick.';
 
 grant select on pgq.subscriber, pgq.standing, pgq.subscription to public;
 grant update on pgq.subscription to pgq_admin, sluice_admin;
 grant select on pgq.position_0, pgq.position_1 to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 
--- An event table is asked for ranges of transaction ids from its parent on.
+-- Event tables are read through their parent, by ranges of transaction ids.
 alter table pgq.event_template alter column ev_time set default now();
 do $$
 declare
@@ -135,8 +137,8 @@ begin
         join pgq.queue as q on c.relname ~ format('^event_%s_[0-9]+$', q.queue_id)
         where c.relnamespace = 'pgq'::regnamespace and c.relkind = 'r'
     loop
-        -- The transaction takes its id before the event takes its number, also when a client copies into the table itself:
-        -- numbers that a tick has counted then belong to transactions that its snapshot knows.
+        -- The transaction gets its id before the event gets its number, also when a client copies into the table
+        -- directly: the numbers that a tick has counted then belong to transactions that its snapshot knows.
         execute format(
             'alter table pgq.%I alter column ev_id set default
                 nextval(case when pg_current_xact_id() is not null then %L::regclass end)',

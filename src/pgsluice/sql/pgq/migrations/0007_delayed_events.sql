@@ -1,15 +1,15 @@
 -- breaking: no
--- A delayed event is an entry without an owner: it becomes an event for every consumer. Its number it gets then.
+-- A delayed event is an entry without an owner: it becomes an event for every consumer, and gets its number then.
 alter table pgq.retry_entry alter column ev_id drop not null;
 alter table pgq.retry_entry alter column ev_owner drop not null;
 comment on table pgq.retry_entry is
-    'One row for each time that a consumer wanted an event again, and for each event that was delayed by its producer.';
-comment on column pgq.retry_entry.ev_owner is 'The consumer that wants it again; null: it is delayed, and for all of them.';
+    'One row per retry of an event by a consumer, and per event that was delayed by its producer.';
+comment on column pgq.retry_entry.ev_owner is 'The consumer that retries it; null: a delayed event, for all consumers.';
 
--- Many are due at one time, such as nine o'clock: a pass ends between two entries, not between two times.
+-- Many entries may be due at one time, such as nine o'clock: a pass ends between two entries, not between two times.
 create sequence pgq.retry_entry_id_seq;
 alter table pgq.retry_entry add column entry_id bigint not null default nextval('pgq.retry_entry_id_seq');
-comment on column pgq.retry_entry.entry_id is 'Its place among the entries of the same time.';
+comment on column pgq.retry_entry.entry_id is 'Orders the entries of the same time.';
 do $$
 declare
     v_table name;
@@ -18,7 +18,7 @@ begin
     loop
         execute format('drop index pgq.%I, pgq.%I', v_table || '_after_idx', v_table || '_event_idx');
         execute format('create index %I on pgq.%I (ev_retry_after, entry_id)', v_table || '_after_idx', v_table);
-        -- Also what lets a transaction with an old snapshot fail rather than put an event into the queue twice.
+        -- Makes a transaction with an old snapshot fail instead of queueing an event twice.
         execute format(
             'create unique index %I on pgq.%I (ev_owner, ev_id, entry_batch) where ev_owner is not null',
             v_table || '_event_idx', v_table
@@ -35,7 +35,7 @@ alter table pgq.retry_pass
     alter column pass_entry drop default, alter column copied_time drop default, alter column copied_entry drop default;
 comment on column pgq.retry_pass.pass_entry is 'The last entry_id of pass_time that was moved.';
 comment on column pgq.retry_pass.copied_time is
-    'The other table is being emptied: up to this time, and copied_entry, its entries have been copied and count no more.';
+    'Set while the other table is being emptied: its entries up to this time and copied_entry have been copied and no longer count.';
 
 create or replace view pgq.retry_queue as
 select e.ev_retry_after, e.ev_queue, e.ev_id, e.ev_time, null::bigint as ev_txid, e.ev_owner, e.ev_retry,
@@ -52,5 +52,5 @@ where e.ev_owner is not null
       or (e.ev_retry_after, e.entry_id) > (pass.copied_time, pass.copied_entry)
   );
 
--- It goes in steps now, and is told how large one is.
+-- It now runs in steps, and has an argument for their size.
 drop function if exists pgq._maintain_retry(bigint);

@@ -18,6 +18,6 @@ end;
 $$;
 
 comment on function pgq_coop._member(text, text, text) is
-    'A subconsumer by its names, not locked; null fields when it is not registered.';
+    'Return a subconsumer by its names, without locking it; null fields if it is not registered.';
 revoke execute on function pgq_coop._member(text, text, text) from public;
 grant execute on function pgq_coop._member(text, text, text) to pgq_admin, sluice_admin;

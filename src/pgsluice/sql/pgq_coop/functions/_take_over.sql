@@ -1,6 +1,6 @@
--- The caller holds the main consumer, so one member at a time looks for a dead one. A member whose row is locked works: it is not
--- waited for. The batch gets a new id: should the other one live after all, its finish comes to nothing, and it cannot end
--- the work of the new owner.
+-- The caller holds the main consumer, so one member at a time looks for an expired one. A member whose row is locked is
+-- active and is skipped. The batch gets a new id: if its former owner is only slow, its finish_batch does nothing, and
+-- cannot finish the batch of the new owner.
 create or replace function pgq_coop._take_over(i_member pgq.subscriber, i_position pgq.position_0, i_dead_interval interval)
 returns bigint
 language plpgsql
@@ -40,6 +40,6 @@ end;
 $$;
 
 comment on function pgq_coop._take_over(pgq.subscriber, pgq.position_0, interval) is
-    'Take over the open batch of a member that was not active for so long, and remove it; null when there is none.';
+    'Take over the open batch of a member that was inactive for the dead interval, and remove that member; null if there is none.';
 revoke execute on function pgq_coop._take_over(pgq.subscriber, pgq.position_0, interval) from public;
 grant execute on function pgq_coop._take_over(pgq.subscriber, pgq.position_0, interval) to pgq_admin, sluice_admin;

@@ -15,13 +15,13 @@ begin
     end if;
     v_position := v_batch.standing;
     perform pgq._refuse_lost(v_position.pos_subscriber, v_position.pos_lost);
-    -- A member has no place of its own: the main consumer went on when the batch was opened.
+    -- A member keeps no position: the main consumer moved when the batch was opened.
     perform pgq._move((v_batch.subscriber).sub_ledger, pgq._at_tick(v_position, null::pgq.tick));
     return 1;
 end;
 $$;
 
 comment on function pgq_coop.finish_batch(bigint) is
-    'Close a subconsumer''s batch. 1, or 0 and a warning when it is not open: finished, or taken over by another one.';
+    'Finish a subconsumer''s batch. Returns 1, or 0 with a warning if it is not open: finished, or taken over by another one.';
 revoke execute on function pgq_coop.finish_batch(bigint) from public;
 grant execute on function pgq_coop.finish_batch(bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -11,7 +11,7 @@ end;
 $$;
 
 comment on function pgq_coop.next_batch(text, text, text) is
-    'Open a batch for a subconsumer, or return its open one; null when no tick has come since. Registers it if it is new.';
+    'Open a batch for a subconsumer, or return its open one; null if there is no new tick. Registers the subconsumer if it is new.';
 revoke execute on function pgq_coop.next_batch(text, text, text) from public;
 grant execute on function pgq_coop.next_batch(text, text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 
@@ -28,6 +28,6 @@ end;
 $$;
 
 comment on function pgq_coop.next_batch(text, text, text, interval) is
-    'As next_batch; takes over the batch of a subconsumer that was not active for so long, under a new id.';
+    'As next_batch, and take over the batch of a subconsumer that was inactive for the dead interval, under a new id.';
 revoke execute on function pgq_coop.next_batch(text, text, text, interval) from public;
 grant execute on function pgq_coop.next_batch(text, text, text, interval) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

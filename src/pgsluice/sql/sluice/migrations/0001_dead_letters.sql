@@ -13,7 +13,7 @@ create table sluice.dead_letter (
     dead_at timestamptz not null default clock_timestamp()
 );
 comment on table sluice.dead_letter is
-    'Messages that failed for good: what they were, why they were given up, and the last error.';
+    'Dead letters: messages after their last attempt, with the reason and the last error.';
 create index dead_letter_queue_name_idx on sluice.dead_letter (queue_name, dead_letter_id);
 
 grant select, insert on sluice.dead_letter to sluice_reader;

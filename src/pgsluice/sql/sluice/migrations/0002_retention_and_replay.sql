@@ -4,13 +4,13 @@ create table sluice.retention (
     archive_retention interval not null
 );
 comment on table sluice.retention is
-    'How long archived messages are kept, for each queue whose archive is not kept for ever.';
+    'Retention of archived messages, for each queue whose archive has one.';
 
 grant select on sluice.retention to sluice_writer, sluice_reader, sluice_monitor;
 grant select, insert, update, delete on sluice.retention to sluice_admin;
 
--- Where a replay stands is here and not with its caller: two that go on with one take turns, and one that dies leaves
--- its place to the next.
+-- The position of a replay is stored here instead of with its caller: concurrent callers run one after the other, and after
+-- a crash the next one continues.
 create table sluice.replay (
     replay_id bigint generated always as identity primary key,
     queue_name varchar not null references pgmq.meta (queue_name) on delete cascade,
@@ -26,15 +26,15 @@ create table sluice.replay (
     finished_at timestamptz
 );
 comment on table sluice.replay is
-    'Replays of archives, under way and finished: what they send again, where to, and how far they are.';
-comment on column sluice.replay.after_msg_id is 'The last archived message that was sent again.';
+    'Running and finished replays of archives: their selection, target and position.';
+comment on column sluice.replay.after_msg_id is 'The last archived message that was replayed.';
 comment on column sluice.replay.up_to_msg_id is
-    'The last message of the archive when it began: what it sends again may be archived meanwhile, and would have no end.';
+    'The last message of the archive at the start: replayed messages may be archived meanwhile, and the replay would not terminate.';
 
 grant select on sluice.replay to sluice_reader;
 grant select, insert, update, delete on sluice.replay to sluice_admin;
 
--- A message where it is: PGMQ's fields, and what tells a queue from an archive.
+-- A stored message: PGMQ's fields, and those that distinguish queue and archive.
 create type sluice.stored_message as (
     msg_id bigint,
     read_ct integer,
@@ -47,7 +47,7 @@ create type sluice.stored_message as (
     headers jsonb
 );
 
--- Dead letters have their queue's name as it was given: upper and lower case name the same queue.
+-- Dead letters have their queue's name as given: names are case-insensitive.
 drop index sluice.dead_letter_queue_name_idx;
 create index dead_letter_queue_idx on sluice.dead_letter (lower(queue_name), dead_letter_id);
 create index dead_letter_msg_id_idx on sluice.dead_letter (lower(queue_name), msg_id);

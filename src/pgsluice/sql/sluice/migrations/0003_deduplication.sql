@@ -1,17 +1,17 @@
 -- breaking: no
 create table sluice.deduplication (
     queue_name varchar primary key references pgmq.meta (queue_name) on delete cascade,
-    -- As pgmq.format_table_name() folds it: a message may be sent by any spelling of the queue's name.
+    -- As folded by pgmq.format_table_name(): a message may be sent by any spelling of the queue's name.
     queue_table text not null unique generated always as (lower('q_' || queue_name)) stored,
     deduplication_window interval not null,
-    -- A queue that is dropped and made again gets a new one, and with it no key of the old one.
+    -- A queue that is dropped and created again gets a new one, without the keys of the old one.
     incarnation bigint not null generated always as identity
 );
 comment on table sluice.deduplication is
-    'Which queues send a message with a known key only once, and how long a key is known.';
+    'Queues that deduplicate messages by key, with their deduplication window.';
 
--- In two parts, and a queue's keys are in the one of its kind: a crash that empties an unlogged queue empties the keys of
--- unlogged queues with it, and what is sent again then is stored again.
+-- Two partitions, logged and unlogged, like the queue: a crash that empties an unlogged queue also empties the keys of
+-- unlogged queues, so that messages sent again are stored.
 create table sluice.deduplication_key (
     is_unlogged boolean not null,
     incarnation bigint not null,
@@ -21,7 +21,7 @@ create table sluice.deduplication_key (
     primary key (key, incarnation, is_unlogged)
 ) partition by list (is_unlogged);
 comment on table sluice.deduplication_key is
-    'The keys that were sent, the message that each stands for, and until when.';
+    'Deduplication keys, each with its message and expiry.';
 create index deduplication_key_expires_at_idx on sluice.deduplication_key (expires_at);
 
 create table sluice.deduplication_key_logged partition of sluice.deduplication_key for values in (false);

@@ -8,15 +8,15 @@ create table sluice.partitioned_table (
     maintained_at timestamptz not null default to_timestamp(0)
 );
 comment on table sluice.partitioned_table is
-    'The tables of queues and archives whose partitions sluice.maintain() makes and drops.';
+    'Tables of queues and archives whose partitions sluice.maintain() creates and drops.';
 comment on column sluice.partitioned_table.table_name is 'In schema pgmq.';
 comment on column sluice.partitioned_table.partition_interval is
-    'What a partition covers: so many ids, or so much time. Changed, it counts for the partitions made from then on.';
+    'The range of a partition: a number of ids, or a time. A change applies to new partitions.';
 comment on column sluice.partitioned_table.retention_interval is
-    'A partition is dropped, with what it holds, when all of it is further back than this; null: never.';
-comment on column sluice.partitioned_table.premake is 'How many partitions stand ready beyond the one in use.';
+    'A partition is dropped with its messages when it is wholly older than this; null: never.';
+comment on column sluice.partitioned_table.premake is 'Number of partitions created in advance.';
 comment on column sluice.partitioned_table.maintained_at is
-    'When sluice.maintain() last looked at it; those that waited longest come first.';
+    'When sluice.maintain() last processed it; the oldest comes first.';
 create index partitioned_table_queue_name_idx on sluice.partitioned_table (queue_name);
 
 grant select on sluice.partitioned_table to sluice_reader, sluice_monitor;

@@ -7,7 +7,7 @@ create table sluice.log_policy (
     keepers text[] not null default '{}'
 );
 comment on table sluice.log_policy is
-    'Logs whose consumers may be given up when they are behind by more than a limit. No row: a log keeps everything for all of them.';
+    'Logs whose consumers may be dropped when their lag exceeds a limit. No row: a log keeps all events for every consumer.';
 comment on column sluice.log_policy.keepers is
-    'Consumers that are never given up and without which nothing is emptied, registered or not: archivers.';
+    'Consumers that are never dropped and without which no segment is truncated, registered or not: archivers.';
 grant select on sluice.log_policy to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -20,19 +20,19 @@ create table sluice.share_group (
     created_at timestamptz not null default clock_timestamp(),
     constraint share_group_name_key unique (queue_name, group_name)
 );
-comment on table sluice.share_group is 'One row per share group of a log, with its settings; it hardly ever changes.';
-comment on column sluice.share_group.queue_name is 'That of the log, which never changes: each claim looks the group up by both names.';
+comment on table sluice.share_group is 'One row per share group of a log, with its settings.';
+comment on column sluice.share_group.queue_name is 'The name of the log, which never changes: each claim finds the group by both names.';
 comment on column sluice.share_group.sub_key is 'The group as a consumer of the log: rotation waits for its position.';
-comment on column sluice.share_group.owner is 'Whose events it sees beside those of everybody: the sub_id of that consumer.';
+comment on column sluice.share_group.owner is 'The sub_id of the consumer whose own events it sees in addition to those for all consumers.';
 comment on column sluice.share_group.max_deliveries is
-    'After so many deliveries an event is dead even if nobody was ever heard of: a reply that got lost is no attempt.';
+    'Deliveries after which an event is dead-lettered even without an outcome: a lost reply is not an attempt.';
 comment on column sluice.share_group.dead_letter_log is 'The log that dead events are appended to; null: sluice.dead_event.';
 comment on column sluice.share_group.key is
-    'What events are kept in order by: a field, ev_type to ev_extra4, or a JSON path into ev_data; null: no order.';
+    'Ordering key of events: a field, ev_type to ev_extra4, or a JSON path into ev_data; null: no order.';
 
-comment on column sluice.share_group.lost is 'Why its position was given up, so that its events could go; null: it was not.';
+comment on column sluice.share_group.lost is 'Why its position was dropped; null: it was not.';
 
--- What a claim gives.
+-- The result of a claim.
 create type sluice.claimed_event as (
     claim_id bigint,
     ev_id bigint,
@@ -50,23 +50,23 @@ create type sluice.claimed_event as (
     ev_extra4 text
 );
 
--- The ledgers of all groups. Rows are only appended. Of each ledger there are two tables below one parent: new rows go to
--- one, and when it has grown, what is still needed is copied to the other and the first is emptied.
+-- The ledgers of all groups. Rows are only appended. Each ledger has two tables below one parent: new rows go to one, and
+-- when it has grown, the rows still needed are copied to the other and the first is truncated.
 create table sluice.ledger (
     number integer not null check (number in (0, 1)),
     switched_at timestamptz not null default clock_timestamp()
 );
-comment on table sluice.ledger is 'One row: which of the two tables of each ledger new rows go to.';
+comment on table sluice.ledger is 'One row: the table of each ledger that gets new rows.';
 create unique index ledger_single_idx on sluice.ledger ((true));
 insert into sluice.ledger (number) values (0);
 
--- What a group has handed out, and with it how far the group is: the newest row says it.
+-- The claims of a group; the newest one has the position of the group.
 create table sluice.claim (
     group_id integer not null,
     claim_id bigint not null,
     claimed_at timestamptz not null,
     lease_until timestamptz,
-    -- The window: what upto_snapshot sees and after_snapshot does not. Of it, the events behind from_ev_id up to upto_ev_id.
+    -- The window: events that upto_snapshot sees and after_snapshot does not. The claim has those behind from_ev_id up to upto_ev_id.
     after_tick bigint not null,
     after_snapshot pg_snapshot not null,
     after_seq bigint not null,
@@ -82,7 +82,7 @@ create table sluice.claim (
     upto_due timestamptz not null,
     upto_redelivery bigint not null,
     redeliveries integer not null,
-    -- How far the group has looked.
+    -- The position of the group.
     mail_snapshot pg_snapshot not null,
     lapsed_until timestamptz not null,
     lapsed_claim bigint not null,
@@ -91,20 +91,20 @@ create table sluice.claim (
     moved_at timestamptz not null,
     primary key (group_id, claim_id)
 );
-comment on table sluice.claim is 'A ledger of claims: one row for each, and the newest one says how far its group is.';
-comment on column sluice.claim.lease_until is 'Null: nothing was claimed, the group only moved on.';
+comment on table sluice.claim is 'A ledger of claims: one row each; the newest one has the position of its group.';
+comment on column sluice.claim.lease_until is 'Null: nothing was claimed, only the position moved.';
 comment on column sluice.claim.after_tick is 'The newest tick that after_snapshot covers.';
-comment on column sluice.claim.after_seq is 'About the number of the newest event at after_snapshot. Nothing depends on it but speed.';
-comment on column sluice.claim.from_ev_id is 'Null: from the beginning of the window.';
+comment on column sluice.claim.after_seq is 'About the number of the newest event at after_snapshot; only for speed.';
+comment on column sluice.claim.from_ev_id is 'Null: from the start of the window.';
 comment on column sluice.claim.upto_ev_id is 'The largest number there is: the window is exhausted.';
-comment on column sluice.claim.mail_snapshot is 'Outcomes that it sees have been read.';
-comment on column sluice.claim.lapsed_until is 'Leases that ended up to here, and with lapsed_claim, have been looked at.';
+comment on column sluice.claim.mail_snapshot is 'Outcomes that this snapshot sees have been read.';
+comment on column sluice.claim.lapsed_until is 'Leases that ended up to here, and with lapsed_claim, have been checked.';
 comment on column sluice.claim.look_at is 'Before this time no lease ends and no redelivery is due.';
 comment on column sluice.claim.open_claim is 'No claim before this one is open. Null: the group was dropped.';
 comment on column sluice.claim.moved_at is 'When the position of the group as a consumer was last moved.';
 create index claim_lease_idx on sluice.claim (group_id, lease_until, claim_id) where lease_until is not null;
 
--- What consumers say of their claims.
+-- Outcomes of claims.
 create table sluice.outcome (
     group_id integer not null,
     claim_id bigint not null,
@@ -119,15 +119,15 @@ create table sluice.outcome (
     is_mail boolean not null,
     primary key (group_id, claim_id, outcome_no)
 );
-comment on table sluice.outcome is 'A ledger of what became of claims, and of the events in them. In the table of the same number as the claim.';
+comment on table sluice.outcome is 'A ledger of outcomes of claims and their events, in the table with the number of the claim.';
 comment on column sluice.outcome.ev_ids is 'Null: all events of the claim; then it is the first row of the claim that settles any.';
-comment on column sluice.outcome.events is 'How many events it settles; a renewal settles none.';
-comment on column sluice.outcome.delay is 'From outcome_at on: of a renewal the lease, of a retry the pause, null for the group''s backoff.';
-comment on column sluice.outcome.is_mail is 'A claim has to read it: events that come again, and in a group with keys every outcome.';
+comment on column sluice.outcome.events is 'Number of events it settles; a renewal settles none.';
+comment on column sluice.outcome.delay is 'From outcome_at on: of a renewal the lease, of a retry the delay, null for the group''s back-off.';
+comment on column sluice.outcome.is_mail is 'Part of the acknowledgement backlog, which a claim reads: redeliveries, and in a group with keys every outcome.';
 create index outcome_mail_idx on sluice.outcome (group_id, outcome_txid) where is_mail;
 
--- Events that come again, and leases that are to be looked at again, by their time. Written and read under the lock of the group
--- only, and never behind what was read last: so a place in it is all that has to be known.
+-- Redeliveries and lease checks, by their time. Written and read under the lock of the group only, and never behind the last
+-- row read: so one position in it suffices.
 create table sluice.redelivery (
     group_id integer not null,
     due_at timestamptz not null,
@@ -148,10 +148,10 @@ create table sluice.redelivery (
     error text,
     primary key (group_id, due_at, redelivery_id)
 );
-comment on table sluice.redelivery is 'A ledger of events that come again to a group.';
-comment on column sluice.redelivery.look_at is 'No event: the claim whose lease is to be looked at.';
+comment on table sluice.redelivery is 'A ledger of redeliveries of a group.';
+comment on column sluice.redelivery.look_at is 'Not an event: the claim whose lease is checked.';
 comment on column sluice.redelivery.attempts is 'Attempts that counted so far.';
-comment on column sluice.redelivery.deliveries is 'How often it was handed out so far.';
+comment on column sluice.redelivery.deliveries is 'Deliveries so far.';
 create sequence sluice.redelivery_id_seq;
 
 do $$
@@ -162,7 +162,7 @@ begin
     loop
         for v_number in 0 .. 1
         loop
-            -- No autovacuum: rows are appended, and go by TRUNCATE.
+            -- No autovacuum: rows are appended, and removed by TRUNCATE.
             execute format(
                 'create table sluice.%I (like sluice.%2$I including defaults including constraints including indexes)
                     inherits (sluice.%2$I) with (autovacuum_enabled = off, toast.autovacuum_enabled = off)',
@@ -194,8 +194,8 @@ create table sluice.dead_event (
     error text,
     dead_at timestamptz not null default clock_timestamp()
 );
-comment on table sluice.dead_event is 'Events that failed for good in a share group: what they were, why they were given up, and the last error.';
-comment on column sluice.dead_event.redriven is 'How often it had been redriven when it died.';
+comment on table sluice.dead_event is 'Dead-lettered events of share groups, with the reason and the last error.';
+comment on column sluice.dead_event.redriven is 'Number of earlier redrives.';
 create index dead_event_group_idx on sluice.dead_event (queue_name, group_name, dead_event_id);
 
 grant select on sluice.share_group to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

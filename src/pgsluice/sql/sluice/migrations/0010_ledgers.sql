@@ -1,3 +1,3 @@
 -- breaking: no
 alter table sluice.ledger add column kept_bytes bigint not null default 0;
-comment on column sluice.ledger.kept_bytes is 'What of the other tables was still needed when these took over.';
+comment on column sluice.ledger.kept_bytes is 'Bytes copied from the other tables at the last switch.';

@@ -24,13 +24,13 @@ create table sluice.schedule (
     check (num_nonnulls(cron, every) = 1),
     check ((next_slot is null) = (due_at is null))
 )
--- Each firing writes its row anew, and no index holds what it changes: there are few schedules, and many firings.
+-- Each firing updates its row, without changing an index: there are few schedules, and many firings.
 with (fillfactor = 50);
 comment on table sluice.schedule is
-    'What is sent again and again, and when next. A row is locked by whoever fires it, or changes it.';
+    'Schedules with their next slot. A row is locked while it is fired or changed.';
 comment on column sluice.schedule.event is 'The fields of the event of a log, by name.';
-comment on column sluice.schedule.next_slot is 'The first slot that is not settled; null: there is none any more, or it is paused.';
-comment on column sluice.schedule.due_at is 'When that one is fired: with its jitter, or after the pause that follows a failure.';
+comment on column sluice.schedule.next_slot is 'The first slot not fired yet; null: none left, or paused.';
+comment on column sluice.schedule.due_at is 'When that slot is fired: with its jitter, or after the back-off of a failure.';
 
 -- The slots that were fired, each once.
 create table sluice.schedule_slot (
@@ -41,10 +41,10 @@ create table sluice.schedule_slot (
     primary key (name, slot)
 );
 comment on table sluice.schedule_slot is
-    'The slots that were fired in the last day, and the message or event that each became, in one transaction with it.';
+    'Slots fired in the last day, each with its message or event, written in one transaction.';
 create index schedule_slot_fired_at_idx on sluice.schedule_slot (fired_at);
 
--- What a cron expression means: the values of each field, in order.
+-- A parsed cron expression: the values of each field, in order.
 create type sluice.cron as (
     minutes integer[],
     hours integer[],
@@ -52,7 +52,7 @@ create type sluice.cron as (
     is_last_day boolean, -- L among the days
     months integer[],
     weekdays integer[], -- Sunday is 0
-    is_either boolean -- a day of the month or a day of the week will do; else it must be both
+    is_either boolean -- day of month or day of week; else both must match
 );
 
 grant select, insert, update, delete on sluice.schedule, sluice.schedule_slot to sluice_admin;

@@ -1,9 +1,9 @@
 -- breaking: no
 create table sluice.queue_limits (
     queue_name varchar primary key references pgmq.meta (queue_name) on delete cascade,
-    -- As pgmq.format_table_name() folds it: a queue may be read by any spelling of its name.
+    -- As folded by pgmq.format_table_name(): a queue may be read by any spelling of its name.
     queue_table text not null unique generated always as (lower('q_' || queue_name)) stored,
-    -- Limits that are dropped and set again get a new one, and with it no starts and no parked keys of before.
+    -- Limits that are dropped and set again get a new one, without the earlier starts and parked keys.
     limits_id integer not null unique generated always as identity,
     fleet_concurrency integer,
     key_concurrency integer,
@@ -13,13 +13,13 @@ create table sluice.queue_limits (
     priority_weights integer[]
 );
 comment on table sluice.queue_limits is
-    'How much of a queue may be claimed at once or in a time, and in which order, for each queue that has limits.';
+    'Concurrency limits, rate limits, priorities and key order of queues.';
 comment on column sluice.queue_limits.when_waiting is
-    'Not null: messages of a key are claimed one after the other, and this becomes of a key while one of it waits to be retried.';
-comment on column sluice.queue_limits.priority_weights is 'One for each level, the most urgent first.';
+    'Not null: messages of a key are claimed one after the other; the effect on a key of a message that waits for a retry.';
+comment on column sluice.queue_limits.priority_weights is 'One per level, the most urgent first.';
 
--- A ledger: rows are appended, one for each claim from a queue with a rate. before is a running total, so what was started in
--- a time is the difference of two rows, however many lie between them.
+-- A ledger: rows are appended, one per claim from a queue with a rate. before is a running total, so the number started in an
+-- interval is the difference of two rows, however many lie between them.
 create table sluice.queue_start (
     limits_id integer not null,
     started_at timestamptz not null,
@@ -27,7 +27,7 @@ create table sluice.queue_start (
     started integer not null,
     primary key (limits_id, started_at, before)
 );
-comment on table sluice.queue_start is 'A ledger of the claims from queues with a rate: when, how many, and how many before.';
+comment on table sluice.queue_start is 'A ledger of claims from queues with a rate: time, count, and running total.';
 
 create table sluice.parked_key (
     limits_id integer not null references sluice.queue_limits (limits_id) on delete cascade,
@@ -38,7 +38,7 @@ create table sluice.parked_key (
     primary key (limits_id, key_hash)
 );
 comment on table sluice.parked_key is
-    'Keys of queues of which nothing is claimed until sluice.unpark_messages, and the message for which that is so.';
+    'Parked keys of queues, which are not claimed until sluice.unpark_messages, each with the message that parked it.';
 
 grant select on sluice.queue_limits to sluice_writer, sluice_reader, sluice_monitor;
 grant select, insert, update, delete on sluice.queue_limits to sluice_admin;

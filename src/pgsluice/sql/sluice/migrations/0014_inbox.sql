@@ -6,7 +6,7 @@ create table sluice.inbox (
     primary key (handler, key)
 );
 comment on table sluice.inbox is
-    'What handlers have done once, by a key of theirs, and until when it is known.';
+    'Idempotency keys of handlers, with their expiry.';
 create index inbox_expires_at_idx on sluice.inbox (expires_at);
 
 grant select, insert, update on sluice.inbox to sluice_reader;

@@ -7,7 +7,7 @@ create table sluice.queue_stream (
     made_at timestamptz not null
 );
 comment on table sluice.queue_stream is
-    'Who reads a work queue as a stream, in micro-batches that can be read again until they are settled.';
+    'Streams that read a work queue in micro-batches, which can be read again until they are settled.';
 
 create table sluice.queue_stream_batch (
     stream_id bigint not null references sluice.queue_stream (stream_id) on delete cascade,
@@ -18,7 +18,7 @@ create table sluice.queue_stream_batch (
     primary key (stream_id, seq)
 );
 comment on table sluice.queue_stream_batch is
-    'Micro-batches that are not settled: their messages are those of the queue whose vt is the mark.';
+    'Unsettled micro-batches: their messages are those of the queue whose vt is the mark.';
 
 create sequence sluice.queue_stream_mark_seq;
 

@@ -7,9 +7,9 @@ create table sluice.sink_commit (
     expires_at timestamptz
 );
 comment on table sluice.sink_commit is
-    'The newest version of each writer whose rows are here: written in the transaction of the rows, so that a write that is repeated adds nothing.';
-comment on column sluice.sink_commit.detail is 'What the writer noted with it.';
-comment on column sluice.sink_commit.expires_at is 'When the writer cannot repeat it any more; null: it always may.';
+    'The newest committed version of each sink: written in the transaction of its rows, so that a repeated write adds nothing.';
+comment on column sluice.sink_commit.detail is 'Detail stored by the writer.';
+comment on column sluice.sink_commit.expires_at is 'When the writer can no longer repeat it; null: never.';
 create index sink_commit_expires_at_idx on sluice.sink_commit (expires_at) where expires_at is not null;
 
 create table sluice.stage (
@@ -21,11 +21,11 @@ create table sluice.stage (
     made_at timestamptz not null
 );
 comment on table sluice.stage is
-    'Tables named stage_ and a number, each with the rows of one task that wait for the commit of their sink.';
+    'Tables named stage_ and a number, each with the rows of one task until the commit of their sink.';
 create index stage_sink_id_version_idx on sluice.stage (sink_id, version);
 create index stage_made_at_idx on sluice.stage (made_at);
 
--- Functions of their owner write them; who sends what is staged looks at the columns.
+-- Written by security definer functions; senders of stages read the columns.
 grant select on sluice.stage to sluice_writer, pgq_writer, pgq_admin, sluice_monitor;
 grant select, insert, update, delete on sluice.stage to sluice_admin;
 grant select on sluice.sink_commit to sluice_writer, pgq_writer, pgq_admin, sluice_monitor;

@@ -10,14 +10,14 @@ create table sluice.export (
     unique (queue_name, export_name)
 );
 comment on table sluice.export is
-    'Tables of a lake into which archives are copied. What one of them does not hold for certain stays in the archive.';
-comment on column sluice.export.lake is 'Where the table was when it was last written to.';
+    'Lake tables to which archives are copied. Messages not verified in every one stay in the archive.';
+comment on column sluice.export.lake is 'Location of the table at its last write.';
 comment on column sluice.export.lake_id is
-    'The table''s own identifier: another table in the same place does not hold what was copied into this one.';
+    'Identifier of the table: another table at the same location does not have its rows.';
 
--- Archived messages are verified one by one, and late ones come below those that are verified: no highest id and no time can
--- say which are. Sets of ids can. Those of a page are a few ranges, as most ids of a queue end up in its archive; where every
--- other one does not, there are 128 of them, which are still small enough to be asked for each row (4 microseconds instead of
+-- Archived messages are verified individually, and late ones have lower ids than verified ones: neither a highest id nor a
+-- time can represent the verified set. Multiranges of ids can. A page has a few ranges, because most ids of a queue end up in
+-- its archive; if every other one does not, it has 128, still small enough to test for each row (4 microseconds instead of
 -- one; with pages of 10,000 ids a millisecond. 2 busy cores, PostgreSQL 18, 2026-11-21).
 create table sluice.exported_page (
     export_id bigint not null references sluice.export (export_id) on delete cascade,
@@ -27,10 +27,10 @@ create table sluice.exported_page (
     primary key (export_id, page)
 );
 comment on table sluice.exported_page is
-    'Which messages of an archive an export has verified in its table of the lake, as long as they are in the archive too.';
+    'Messages that an export has verified in its lake table, while they are in the archive.';
 comment on column sluice.exported_page.page is 'The msg_id divided by 256.';
 comment on column sluice.exported_page.archived_from is
-    'Of what every export has verified of this page, nothing was archived before this.';
+    'A lower bound of archived_at of the messages of this page that every export has verified.';
 create index exported_page_archived_from_idx on sluice.exported_page (export_id, archived_from);
 
 grant select on sluice.export to sluice_reader, sluice_monitor;

@@ -1,3 +1,3 @@
 -- breaking: no
--- One row without a key: a publication of updates needs to be told that the whole row identifies it.
+-- One row without a key: for a publication of updates, the whole row identifies it.
 alter table sluice.ledger replica identity full;

@@ -2,7 +2,7 @@
 -- Times in the ledgers of share groups are group time, which never decreases: see sluice._next_claim.
 alter table sluice.claim add column clock_shift interval not null default '0';
 comment on column sluice.claim.clock_shift is
-    'How far the group clock is ahead of the server''s. All times in the ledgers of a group are group time.';
+    'Offset of the group clock from the server''s. All times in the ledgers of a group are group time.';
 comment on column sluice.redelivery.attempts is
     'Attempts counted so far; in a row with look_at, the outcome_no of the renewal that expires then.';
 

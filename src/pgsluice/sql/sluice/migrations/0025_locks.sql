@@ -1,5 +1,5 @@
 -- breaking: no
--- Locks that need rights: any role that can connect may take an advisory lock by any key, and hold it.
+-- Locks that need privileges: any role that can connect could hold an advisory lock.
 
 create table sluice.lock (
     class integer not null,
@@ -13,7 +13,7 @@ create table sluice.named_lock (
     name text primary key
 );
 comment on table sluice.named_lock is
-    'Always empty: a transaction that holds a name has inserted and deleted it, and whoever inserts the same name waits for its end.';
+    'Always empty: a transaction that holds a name has inserted and deleted it, and an insert of the same name waits for its end.';
 
 create table sluice.notifier_lock (
     id integer primary key

@@ -1,1 +1,1 @@
-"""Workers, written by hand: change these, then `make generate`."""
+"""Handwritten async sources; edit these, then run `make generate`."""

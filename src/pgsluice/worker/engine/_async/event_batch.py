@@ -1,4 +1,4 @@
-"""A tick batch, as a batch handler gets it."""
+"""Tick batch passed to a batch handler."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class AsyncEventBatch:
 
     Attributes:
         batch_id: Its id.
-        queue_name: The log.
-        consumer_name: Whose batch it is.
+        queue_name: The event log.
+        consumer_name: The consumer that opened it.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class AsyncEventBatch:
         batch_id: int,
         progress: BatchProgress,
     ) -> None:
-        """Wrap an open batch; what becomes of its events is noted in the progress."""
+        """Wrap an open batch; outcomes of its events are collected in `progress`."""
         self.batch_id = batch_id
         self.queue_name = queue_name
         self.consumer_name = consumer_name
@@ -38,10 +38,10 @@ class AsyncEventBatch:
         self._progress = progress
 
     async def events(self, *, fetch_qty: int = 1000) -> AsyncGenerator[Event]:
-        """Yield the events by ev_id, in bounded memory; other statements may run on the connection in between.
+        """Yield the events by `ev_id` in bounded memory; the connection accepts other statements in between.
 
         Args:
-            fetch_qty: How many come from the server at once, 1 or more.
+            fetch_qty: Events per fetch, 1 or more.
         """
         self._progress.events = 0
         async with aclosing(
@@ -52,11 +52,11 @@ class AsyncEventBatch:
                 yield event
 
     def retry(self, event: Event, *, delay_s: float) -> None:
-        """Ask for an event of the batch again; takes effect when the batch is finished.
+        """Schedule an event of this batch for redelivery; takes effect when the batch is finished.
 
         Args:
-            event: One of this batch.
-            delay_s: Seconds from now, 0 or more.
+            event: An event of this batch.
+            delay_s: Back-off in seconds, 0 or more.
         """
         self._progress.again(event, delay_s)
 

@@ -1,4 +1,4 @@
-"""One connection of a pool, kept for long."""
+"""Long-lived checkout of one pool connection."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pgsluice.errors import translate
 
 @asynccontextmanager
 async def async_leased(pool: AsyncConnectionPool[Any]) -> AsyncGenerator[AsyncConnection[Any]]:
-    """A connection of the pool, in autocommit mode meanwhile.
+    """Check out a connection and put it into autocommit mode.
 
     Raises:
-        ConnectionFailedError: The pool has none to give.
+        ConnectionFailedError: The pool has no connection available.
     """
     try:
         connection = await pool.getconn()

@@ -1,4 +1,4 @@
-"""Transactions of a handler that acknowledge its message."""
+"""Handler transactions that acknowledge the message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AsyncTransactionContext(BaseContext):
     """A context with transactions."""
 
     _connection: AsyncConnection[Any] | None = None
-    # A transaction that acknowledges the message and whose block has ended.
+    # A transaction that acknowledges the message, whose block has ended and that is not committed yet.
     _pending: tuple[AsyncConnection[Any], contextlib.AsyncExitStack] | None = None
 
     def _lend(self, connections: Connections) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
@@ -34,20 +34,20 @@ class AsyncTransactionContext(BaseContext):
         raise NotImplementedError
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
-        """A connection in a transaction that also acknowledges the message: what is written in it has an exactly-once
-        effect, although delivery is at least once. In mode `transaction` it is the one that the handler runs in.
+        """Open a transaction that also acknowledges the message: writes in it have an exactly-once effect, although
+        delivery is at least once. In mode `transaction` it is the transaction the handler already runs in.
 
-        It is committed when the handler returns nothing or `Done`, and rolled back when it returns or raises anything
-        else, within the block or after it. In a handler of a batch it is committed at the end of the block.
+        It commits when the handler returns None or `Done`, and rolls back when the handler returns or raises anything
+        else, within the block or after it. In a batch handler it commits at the end of the block.
 
         Raises:
-            LeaseLostError: The claim is over; everything is rolled back.
+            LeaseLostError: The lease has expired; everything is rolled back.
         """
         return self._within() if self._connection is not None else self._transaction()
 
     @contextlib.asynccontextmanager
     async def _within(self) -> AsyncGenerator[AsyncConnection[Any]]:
-        assert self._connection is not None  # noqa: S101 - looked at by the only caller
+        assert self._connection is not None  # noqa: S101 - checked by the only caller
         done: BaseException | None = None
         async with self._connection.transaction():
             try:
@@ -64,7 +64,7 @@ class AsyncTransactionContext(BaseContext):
     @contextlib.asynccontextmanager
     async def _transaction(self, *, is_first: bool = False) -> AsyncGenerator[AsyncConnection[Any]]:
         call = self._acknowledgement()
-        assert self._connections is not None  # noqa: S101 - else there was no call
+        assert self._connections is not None  # noqa: S101 - else _acknowledgement raised
         try:
             async with contextlib.AsyncExitStack() as stack:
                 with self._reaching():
@@ -81,7 +81,7 @@ class AsyncTransactionContext(BaseContext):
                 except BaseException as raised:
                     if not is_done(raised):
                         raise
-                    done = raised  # to raise it and to return it mean the same
+                    done = raised  # Done raised is the same as Done returned
                 finally:
                     end_fork(self._pid, sys.exception())
                     self._connection = None
@@ -99,11 +99,11 @@ class AsyncTransactionContext(BaseContext):
             raise done
 
     async def commit(self) -> None:
-        """Commit the transaction whose block has ended, if there is one.
+        """Commit the transaction whose block has ended, if any.
 
         Raises:
             HandlerError: It is not open any more, or a statement in it failed.
-            psycopg.Error: It cannot be committed.
+            psycopg.Error: The commit failed.
         """
         if self._pending is not None:
             connection, stack = self._pending
@@ -118,12 +118,12 @@ class AsyncTransactionContext(BaseContext):
                 self.is_acknowledging = False
 
     async def roll_back(self) -> None:
-        """Roll back the transaction whose block has ended, if there is one: the handler did not succeed."""
+        """Roll back the transaction whose block has ended, if any: the handler failed."""
         if self._pending is not None:
             _, stack = self._pending
             self._pending = None
             try:
-                # As if it were raised in the block: the transaction takes it.
+                # Like an exception raised in the block: the transaction rolls back and swallows it.
                 await stack.__aexit__(Rollback, Rollback(), None)
             finally:
                 self.is_acknowledging = False
@@ -138,11 +138,11 @@ class AsyncTransactionContext(BaseContext):
         self._check(result)
 
     async def once(self, key: str, *, keep: timedelta = _ONCE_KEPT) -> bool:
-        """Note in the transaction of `transaction()` that this handler did something; whether that was the first time.
+        """Record an idempotency key in the open transaction; True if this handler had not recorded it before.
 
         Args:
-            key: Names what is done once, such as the id of an order, whatever message asks for it.
-            keep: For how long it is remembered.
+            key: Identifies the side effect across messages, such as an order id.
+            keep: Retention of the key.
 
         Raises:
             HandlerError: No transaction is open.
@@ -152,5 +152,5 @@ class AsyncTransactionContext(BaseContext):
         return await AsyncRunner(self._connection).run(inbox.once(self.handler, key, keep=keep))
 
     def holding(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
-        """As `transaction`, with the acknowledgement first, so that its row is locked from the start to the end."""
+        """Like `transaction`, but acknowledge first, so that the message's row stays locked throughout."""
         return self._transaction(is_first=True)

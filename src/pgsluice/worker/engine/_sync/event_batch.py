@@ -1,5 +1,5 @@
 # Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
-"""A tick batch, as a batch handler gets it."""
+"""Tick batch passed to a batch handler."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class EventBatch:
 
     Attributes:
         batch_id: Its id.
-        queue_name: The log.
-        consumer_name: Whose batch it is.
+        queue_name: The event log.
+        consumer_name: The consumer that opened it.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class EventBatch:
         batch_id: int,
         progress: BatchProgress,
     ) -> None:
-        """Wrap an open batch; what becomes of its events is noted in the progress."""
+        """Wrap an open batch; outcomes of its events are collected in `progress`."""
         self.batch_id = batch_id
         self.queue_name = queue_name
         self.consumer_name = consumer_name
@@ -39,10 +39,10 @@ class EventBatch:
         self._progress = progress
 
     def events(self, *, fetch_qty: int = 1000) -> Generator[Event]:
-        """Yield the events by ev_id, in bounded memory; other statements may run on the connection in between.
+        """Yield the events by `ev_id` in bounded memory; the connection accepts other statements in between.
 
         Args:
-            fetch_qty: How many come from the server at once, 1 or more.
+            fetch_qty: Events per fetch, 1 or more.
         """
         self._progress.events = 0
         with closing(self._log.stream_batch_events(self.batch_id, fetch_qty=fetch_qty)) as events:
@@ -51,11 +51,11 @@ class EventBatch:
                 yield event
 
     def retry(self, event: Event, *, delay_s: float) -> None:
-        """Ask for an event of the batch again; takes effect when the batch is finished.
+        """Schedule an event of this batch for redelivery; takes effect when the batch is finished.
 
         Args:
-            event: One of this batch.
-            delay_s: Seconds from now, 0 or more.
+            event: An event of this batch.
+            delay_s: Back-off in seconds, 0 or more.
         """
         self._progress.again(event, delay_s)
 

@@ -1,5 +1,5 @@
 # Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
-"""One connection of a pool, kept for long."""
+"""Long-lived checkout of one pool connection."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pgsluice.errors import translate
 
 @contextmanager
 def leased(pool: ConnectionPool[Any]) -> Generator[Connection[Any]]:
-    """A connection of the pool, in autocommit mode meanwhile.
+    """Check out a connection and put it into autocommit mode.
 
     Raises:
-        ConnectionFailedError: The pool has none to give.
+        ConnectionFailedError: The pool has no connection available.
     """
     try:
         connection = pool.getconn()

@@ -1,4 +1,4 @@
--- Security definer: who takes a snapshot reads the table with rights of its own, and needs none on the log's sequence.
+-- Security definer: the caller of a snapshot needs its own rights on the table, but none on the log's sequence.
 create or replace function sluice._append_rows(
     queue_name text, schema_name text, table_name text, key_columns text[], contents json[]
 )
@@ -29,6 +29,6 @@ end;
 $$;
 
 comment on function sluice._append_rows(text, text, text, text[], json[]) is
-    'Append rows of a captured table as they are, op r, in this order.';
+    'Append rows of a captured table in this order as snapshot events (op r).';
 revoke execute on function sluice._append_rows(text, text, text, text[], json[]) from public;
 grant execute on function sluice._append_rows(text, text, text, text[], json[]) to pgq_admin, sluice_admin;

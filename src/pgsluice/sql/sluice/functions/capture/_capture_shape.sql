@@ -1,6 +1,5 @@
--- What a captured table's rows look like in events, asked at each statement: columns are added, renamed and dropped
--- later. A name in the options that is no column any more is an error and not passed over: an ignored column that was
--- renamed is still one that must not get out.
+-- Evaluated at each statement, because columns can be added, renamed and dropped later. An option that names a missing
+-- column is an error: a renamed column that was ignored must not leak into events.
 create or replace function sluice._capture_shape(
     source_table oid, options jsonb,
     out schema_name text, out table_name text, out partitioned boolean,
@@ -23,8 +22,8 @@ begin
     join pg_namespace as n on n.oid = c.relnamespace
     where c.oid = source_table;
 
-    -- One whose uniqueness can be deferred is no key: two transactions may hold it at a time, and the order of their
-    -- events says nothing.
+    -- A deferrable key is refused: two transactions can hold the same key concurrently, so the order of their events
+    -- is undefined.
     select (i.indkey::smallint[])[0:i.indnkeyatts - 1]
     into v_primary
     from pg_index as i
@@ -32,7 +31,7 @@ begin
       and i.indisprimary
       and i.indimmediate;
 
-    -- Virtual columns are not stored, and a trigger does not see them. A value of a type that is not PostgreSQL's own
+    -- Virtual columns are not stored, and a trigger does not see them. A value of a type that is not built in
     -- is written by its output function, as a string: see sluice._is_core_type.
     select array_agg(a.attname::text order by a.attnum),
         array_agg(a.attname::text order by a.attnum) filter (where v.kept),
@@ -48,7 +47,7 @@ begin
             end as kept,
             format(
                 case
-                    when a.atttypid < 16384 then 'r.%1$I' -- as most are, without a call
+                    when a.atttypid < 16384 then 'r.%1$I' -- most columns: saves a call
                     when sluice._is_core_type(a.atttypid) then 'r.%1$I'
                     else 'case when r.%1$I is distinct from null then concat(r.%1$I) end as %1$I'
                 end,
@@ -96,6 +95,6 @@ end;
 $$;
 
 comment on function sluice._capture_shape(oid, jsonb) is
-    'Name, key and columns of a captured table; how its rows r are selected for events, and of those, c, their key.';
+    'Return name, key and columns of a captured table, and the SQL that selects rows (r) for events and their key (c).';
 revoke execute on function sluice._capture_shape(oid, jsonb) from public;
 grant execute on function sluice._capture_shape(oid, jsonb) to pgq_admin, sluice_admin;

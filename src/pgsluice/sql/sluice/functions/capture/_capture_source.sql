@@ -11,6 +11,6 @@ end;
 $$;
 
 comment on function sluice._capture_source(text, text, text[]) is
-    'The source of a captured change: its table, the columns of its key, its transaction.';
+    'Return the source of a captured change: table, key columns and transaction.';
 revoke execute on function sluice._capture_source(text, text, text[]) from public;
 grant execute on function sluice._capture_source(text, text, text[]) to pgq_admin, sluice_admin;

@@ -33,6 +33,6 @@ end;
 $$;
 
 comment on function sluice._capture_target(text) is
-    'The table and the sequence of a log that this transaction appends events with.';
+    'Return the table and the sequence with which this transaction appends events to a log.';
 revoke execute on function sluice._capture_target(text) from public;
 grant execute on function sluice._capture_target(text) to pgq_admin, sluice_admin;

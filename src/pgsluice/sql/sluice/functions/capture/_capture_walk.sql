@@ -1,4 +1,4 @@
--- Keys travel as objects of texts, so that no client can round a number on its way.
+-- Keys are passed as objects of text values, so that no client can round a number.
 create or replace function sluice._capture_walk(
     source_table oid, key_columns text[], after_key jsonb,
     out key_sql text, out key_json_sql text, out after_sql text, out from_sql text, out equal_sql text
@@ -12,7 +12,7 @@ declare
     v_values_sql text;
     v_walkable boolean;
 begin
-    -- The operators of other types may be in any schema, and order otherwise than their index.
+    -- Operators of other types can be in any schema, and their order can differ from that of the index.
     select bool_and(sluice._is_core_type(a.atttypid) or t.typtype = 'e'),
         string_agg(format('r.%I', k.name), ', ' order by k.position),
         format(

@@ -1,4 +1,4 @@
--- Triggers know all: there is no table of captures that could differ from them.
+-- The triggers are the only record of captures: a separate table could disagree with them.
 create or replace function sluice._captures()
 returns table (
     source_table oid, trigger_table oid, trigger_name name, operation text, queue_name text, options jsonb, enabled boolean
@@ -18,7 +18,7 @@ begin
         end,
         convert_from(substring(t.tgargs from 1 for a.first_bytes), getdatabaseencoding()),
         case t.tgnargs
-            when 1 then '{}' -- made when there were no options
+            when 1 then '{}' -- created before captures had options
             else convert_from(
                 substring(t.tgargs from a.first_bytes + 2 for octet_length(t.tgargs) - a.first_bytes - 2),
                 getdatabaseencoding()
@@ -26,13 +26,13 @@ begin
         end,
         t.tgenabled in ('O', 'A')
     from pg_trigger as t
-    -- The arguments stand one after the other, each with a zero byte at its end.
+    -- tgargs holds zero-terminated arguments.
     cross join lateral (select position('\x00'::bytea in t.tgargs) - 1) as a (first_bytes)
     where t.tgfoid = 'sluice.capture_changes()'::regprocedure;
 end;
 $$;
 
 comment on function sluice._captures() is
-    'Every trigger of every capture: the table that is captured, the table that has it, and what it was made with.';
+    'Return the triggers of all captures: the captured table, the table that has the trigger, and its arguments.';
 revoke execute on function sluice._captures() from public;
 grant execute on function sluice._captures() to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -17,7 +17,7 @@ begin
         when v_relation.relkind not in ('r', 'p') then 'It is no table.'
         when v_relation.relnamespace = 'pgq'::regnamespace then 'It is part of the event log itself.'
         when v_relation.relispartition then 'It is a partition, and most of its changes are made through its root.'
-        -- A statement on a parent changes rows of its children too, and only the triggers of the parent see it.
+        -- A statement on a parent also changes rows of its children, and fires only the parent's triggers.
         when v_relation.relkind = 'r'
             and exists (select from pg_inherits as i where source_table in (i.inhparent, i.inhrelid))
             then 'It inherits or is inherited from: changes made through the one are not seen by triggers of the other.'
@@ -40,6 +40,6 @@ end;
 $$;
 
 comment on function sluice._require_capturable(regclass) is
-    'Refuse a relation whose changes statement triggers cannot all see.';
+    'Raise an error if statement triggers cannot see all changes of a relation.';
 revoke execute on function sluice._require_capturable(regclass) from public;
 grant execute on function sluice._require_capturable(regclass) to pgq_admin, sluice_admin;

@@ -54,6 +54,6 @@ end;
 $$;
 
 comment on function sluice._require_capture_options(jsonb) is
-    'Refuse options of a capture that do not exist, or have a value of another kind.';
+    'Raise an error if an option of a capture is unknown or has a value of the wrong type.';
 revoke execute on function sluice._require_capture_options(jsonb) from public;
 grant execute on function sluice._require_capture_options(jsonb) to pgq_admin, sluice_admin;

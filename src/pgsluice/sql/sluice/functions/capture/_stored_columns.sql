@@ -23,6 +23,6 @@ as $$
 $$;
 
 comment on function sluice._stored_columns(text) is
-    'The columns of sluice.stored_message for m, a row of a queue, an archive or the dead letters.';
+    'Return the columns of sluice.stored_message for m, a row of a queue, an archive or the dead letters.';
 revoke execute on function sluice._stored_columns(text) from public;
 grant execute on function sluice._stored_columns(text) to sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- Domains are what they are made of: a program that compares values asks for the type, not for its checks.
+-- A domain is returned as its base type: programs that compare values do not need its constraints.
 create or replace function sluice.canonical_columns(relation regclass)
 returns table (column_name text, type_name text, key_position integer, is_core boolean)
 language sql
@@ -31,6 +31,6 @@ as $$
 $$;
 
 comment on function sluice.canonical_columns(regclass) is
-    'The stored columns of a table in order: name, type without its modifier, place in the primary key from 1, and whether the type is PostgreSQL''s own.';
+    'Return the stored columns of a table in order: name, type without modifier, position in the primary key (from 1), and true if the type is built in.';
 revoke execute on function sluice.canonical_columns(regclass) from public;
 grant execute on function sluice.canonical_columns(regclass) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -9,12 +9,12 @@ end;
 $$;
 
 comment on function sluice.capture(regclass, text) is
-    'From now on append one event per changed row of the table to the event log, in the transaction of the change.';
+    'Append one event per changed row of the table to the event log from now on, in the transaction of the change.';
 revoke execute on function sluice.capture(regclass, text) from public;
 grant execute on function sluice.capture(regclass, text) to pgq_admin, sluice_admin;
 
--- A trigger is created under a lock that no writer of the table may hold: this waits for every transaction that has
--- written to the table to end, and whoever writes to it later has the triggers. sluice.capture_snapshot stands on that.
+-- A trigger is created under a lock that conflicts with writers of the table: this waits for every transaction that has
+-- written to the table to end, and all later writers fire the triggers. sluice.capture_snapshot relies on that.
 create or replace function sluice.capture(source_table regclass, queue_name text, options jsonb)
 returns void
 language plpgsql
@@ -37,7 +37,7 @@ begin
     v_shape := sluice._capture_shape(source_table::oid, options);
     perform sluice._require_capture_key(source_table, options, v_shape.key_columns);
 
-    -- What an earlier call left that is not wanted now, or was made for a log of this name that is gone.
+    -- Triggers of an earlier call that are not needed now, or of a dropped log with this name.
     for v_trigger in
         select c.trigger_name, c.trigger_table::regclass as trigger_table
         from sluice._captures() as c
@@ -52,9 +52,9 @@ begin
         execute format('drop trigger %I on %s', v_trigger.trigger_name, v_trigger.trigger_table);
     end loop;
 
-    -- One trigger per statement, not per row. A trigger that reads transition tables is for one kind of change. The
-    -- triggers of a partition fire for statements that name the partition, and those of its root for the others: each
-    -- change is captured once. To truncate one partition is not to truncate the table, so that is left to the root.
+    -- Statement triggers, not row triggers. A trigger with transition tables handles one operation. The triggers of a
+    -- partition fire for statements that name the partition, and those of its root for the others: each change is
+    -- captured once. Truncating one partition does not truncate the table, so TRUNCATE is captured at the root only.
     for v_trigger in
         select wanted.operation, wanted.transition_tables, t.relid
         from (
@@ -83,6 +83,6 @@ end;
 $$;
 
 comment on function sluice.capture(regclass, text, jsonb) is
-    'Capture with options: columns or ignore, key, before, operations. Called again it replaces the options, and covers partitions that were added.';
+    'Capture with options: columns or ignore, key, before, operations. Called again it replaces the options, and covers new partitions.';
 revoke execute on function sluice.capture(regclass, text, jsonb) from public;
 grant execute on function sluice.capture(regclass, text, jsonb) to pgq_admin, sluice_admin;

@@ -1,6 +1,6 @@
--- Runs for whoever writes to a captured table, with the rights of the owner: writers of that table need none on the
--- log, and nothing of theirs may run here (see sluice._is_core_type). The settings make the same row the same text in
--- every session.
+-- Runs for every writer of a captured table, with the rights of the owner: writers of the table need no rights on the log,
+-- and no code of theirs may run here (see sluice._is_core_type). The settings give the same text for a row in every
+-- session.
 create or replace function sluice.capture_changes()
 returns trigger
 language plpgsql
@@ -27,7 +27,7 @@ declare
 begin
     v_target := sluice._capture_target(tg_argv[0]);
     v_shape := sluice._capture_shape(coalesce(pg_partition_root(tg_relid)::oid, tg_relid), v_options);
-    -- The rows are c, whole: c.* and not c, which could be a column.
+    -- The whole row is c.*, because c alone could be a column.
     v_old := format('(select %s from old_rows as r) as c', v_shape.columns_sql);
     v_new := format('(select %s from new_rows as r) as c', v_shape.columns_sql);
     v_key := case
@@ -36,7 +36,7 @@ begin
     end;
     v_gone := case when v_before then 'row_to_json(c.*)' else v_key end;
     if tg_op = 'UPDATE' and v_shape.partitioned then
-        -- A row that moves to another partition can get lost on the way: a trigger there returned null.
+        -- A row that moves to another partition is lost if a trigger there returns null.
         execute 'select (select count(*) from old_rows) <> (select count(*) from new_rows)' into v_moved;
     end if;
 
@@ -55,9 +55,9 @@ begin
              select ''c'', null, row_to_json(c.*) from %s',
             v_gone, v_old, v_new
         )
-        -- Both transition tables are filled together, row by row, and are read in that order: the n-th old row became
-        -- the n-th new one. A key could not pair them, as it may be what changed. The order is also that in which keys
-        -- came free and were taken.
+        -- Both transition tables are filled together, row by row, and are read in that order: the n-th old row became the
+        -- n-th new one. A key could not pair them, because it may have changed. The order is also that in which keys
+        -- were freed and reused.
         else format(
             'select ''u'' as op, %1$s as before, n.content as after
              from (select row_to_json(c.*) as content, %2$s as key, row_number() over () as position from %3$s) as o

@@ -7,7 +7,7 @@ declare
     v_trigger record;
     v_dropped boolean := false;
 begin
-    -- By what the triggers were created with, not by the log's id: the log may be gone already.
+    -- By the arguments of the triggers instead of the log's id: the log may be dropped already.
     for v_trigger in
         select c.trigger_name, c.trigger_table::regclass as trigger_table
         from sluice._captures() as c
@@ -22,6 +22,6 @@ end;
 $$;
 
 comment on function sluice.drop_capture(regclass, text) is
-    'Stop capturing the table into the event log; false when it was not captured. Events already there stay.';
+    'Stop capturing the table into the event log; false if it was not captured. Existing events stay.';
 revoke execute on function sluice.drop_capture(regclass, text) from public;
 grant execute on function sluice.drop_capture(regclass, text) to pgq_admin, sluice_admin;

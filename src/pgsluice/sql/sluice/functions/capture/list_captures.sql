@@ -16,6 +16,6 @@ end;
 $$;
 
 comment on function sluice.list_captures(text) is
-    'Captured tables with their log, options and operations, of one log or of all; enabled: none of the triggers is disabled.';
+    'Return captured tables with their log, options and operations, of one log or all; enabled: no trigger is disabled.';
 revoke execute on function sluice.list_captures(text) from public;
 grant execute on function sluice.list_captures(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- Composed into statements that are planned with the values at hand: what is null is no part of the plan.
+-- Used in statements planned with the actual values: null conditions are not part of the plan.
 create or replace function sluice._dead_event_filter_sql()
 returns text
 language sql
@@ -12,6 +12,6 @@ return 'm.queue_name = $1 and m.group_name = $2
     and ($7 is null or m.dead_at < $7)';
 
 comment on function sluice._dead_event_filter_sql() is
-    'A condition on m: of the log $1 and the share group $2, of the type $3, the reason $4, the ev_ids $5, dead from $6 on and before $7; null is no condition.';
+    'Return a condition on m: of the log $1 and the share group $2, of the type $3, the reason $4, the ev_ids $5, dead-lettered from $6 on and before $7; null is no condition.';
 revoke execute on function sluice._dead_event_filter_sql() from public;
 grant execute on function sluice._dead_event_filter_sql() to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

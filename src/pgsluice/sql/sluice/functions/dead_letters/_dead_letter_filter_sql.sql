@@ -14,6 +14,6 @@ as $$
 $$;
 
 comment on function sluice._dead_letter_filter_sql() is
-    'A condition on m, a dead letter: as sluice._filter_sql, of the queue $5, with the reason $6 and the type of error $7; null is no condition.';
+    'Return a condition on dead letter m: sluice._filter_sql plus queue $5, reason $6 and error type $7; null means no condition.';
 revoke execute on function sluice._dead_letter_filter_sql() from public;
 grant execute on function sluice._dead_letter_filter_sql() to sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- Composed into statements that are planned with the values at hand: what is null or empty is no part of the plan.
+-- Used in statements that are planned with their parameter values, so the planner drops null and empty conditions.
 create or replace function sluice._filter_sql(time_column text)
 returns text
 language sql
@@ -15,6 +15,6 @@ as $$
 $$;
 
 comment on function sluice._filter_sql(text) is
-    'A condition on m: $1 in the message, $2 in the headers, the time from $3 on and before $4; null is no condition.';
+    'Return a condition on m: message contains $1, headers contain $2, time from $3 (inclusive) to $4 (exclusive); null means no condition.';
 revoke execute on function sluice._filter_sql(text) from public;
 grant execute on function sluice._filter_sql(text) to sluice_admin, sluice_reader;

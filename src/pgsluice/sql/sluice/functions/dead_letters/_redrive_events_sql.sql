@@ -1,7 +1,7 @@
--- In one statement: an event is among the dead ones, or in the log or queue, never in both and never in neither.
+-- One statement, so that an event is always either a dead event or in the log or queue.
 --
--- To its group it goes as an event of the log that the group owns, as one that a consumer wants again: others do not see it. It is a
--- new event there, with a number of its own. Its ev_retry says how often it was redriven.
+-- For its group it becomes an event of the log that the group owns, like a retried event: others do not see it. It is a
+-- new event there, with a number of its own. Its ev_retry is the number of redrives.
 create or replace function sluice._redrive_events_sql(target_queue_name text, chosen text)
 returns text
 language sql
@@ -48,6 +48,6 @@ as $$
 $$;
 
 comment on function sluice._redrive_events_sql(text, text) is
-    'The statement that moves the chosen dead events (m) back to their share group, whose owner''s id is $10, or into the queue $11.';
+    'Return the statement that moves the chosen dead events (m) back to their share group, whose owner''s id is $10, or into the queue $11.';
 revoke execute on function sluice._redrive_events_sql(text, text) from public;
 grant execute on function sluice._redrive_events_sql(text, text) to pgq_admin, sluice_admin;

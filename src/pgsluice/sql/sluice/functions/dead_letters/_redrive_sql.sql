@@ -1,4 +1,4 @@
--- In one statement: a message is among the dead letters or in a queue, never in both and never in neither.
+-- One statement, so that a message is always either a dead letter or in a queue.
 create or replace function sluice._redrive_sql(queue_table text, chosen text)
 returns text
 language sql
@@ -33,6 +33,6 @@ as $$
 $$;
 
 comment on function sluice._redrive_sql(text, text) is
-    'The statement that moves the chosen dead letters (m) into a queue.';
+    'Return the statement that moves the chosen dead letters (m) into a queue.';
 revoke execute on function sluice._redrive_sql(text, text) from public;
 grant execute on function sluice._redrive_sql(text, text) to sluice_admin;

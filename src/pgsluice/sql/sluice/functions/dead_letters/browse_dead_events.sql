@@ -1,4 +1,5 @@
--- Without a filter it reads what it returns; with one, also what it passes by. A dropped group or log leaves its dead events.
+-- Without a filter, it reads only the rows it returns; with one, also those it skips.
+-- Dropping a group or log keeps its dead events.
 create or replace function sluice.browse_dead_events(
     queue_name text,
     group_name text,
@@ -29,6 +30,6 @@ end;
 $$;
 
 comment on function sluice.browse_dead_events(text, text, bigint, integer, text, text, bigint[], timestamptz, timestamptz) is
-    'Dead events of a share group after a dead_event_id, lowest first. Time: dead_at.';
+    'Return dead events of a share group after a dead_event_id, lowest first; since and until apply to dead_at.';
 revoke execute on function sluice.browse_dead_events(text, text, bigint, integer, text, text, bigint[], timestamptz, timestamptz) from public;
 grant execute on function sluice.browse_dead_events(text, text, bigint, integer, text, text, bigint[], timestamptz, timestamptz) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

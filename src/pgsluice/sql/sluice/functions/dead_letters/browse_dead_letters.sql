@@ -1,4 +1,5 @@
--- Without a filter it reads what it returns; with one, also what it passes by. A dropped queue leaves its dead letters.
+-- Without a filter, it reads only the rows it returns; with one, also those it skips.
+-- Dropping a queue keeps its dead letters.
 create or replace function sluice.browse_dead_letters(
     queue_name text,
     after_dead_letter_id bigint default null,
@@ -29,6 +30,6 @@ end;
 $$;
 
 comment on function sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz, text, text) is
-    'Dead letters of a queue after a dead_letter_id, lowest first. Time: dead_at.';
+    'Return dead letters of a queue after a dead_letter_id, lowest first; since and until apply to dead_at.';
 revoke execute on function sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz, text, text) from public;
 grant execute on function sluice.browse_dead_letters(text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz, text, text) to sluice_admin, sluice_reader;

@@ -22,6 +22,6 @@ end;
 $$;
 
 comment on function sluice.count_dead_events(text, text, text, text, bigint[], timestamptz, timestamptz) is
-    'How many dead events of a share group a filter matches. Time: dead_at.';
+    'Return the number of dead events of a share group that match a filter; since and until apply to dead_at.';
 revoke execute on function sluice.count_dead_events(text, text, text, text, bigint[], timestamptz, timestamptz) from public;
 grant execute on function sluice.count_dead_events(text, text, text, text, bigint[], timestamptz, timestamptz) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

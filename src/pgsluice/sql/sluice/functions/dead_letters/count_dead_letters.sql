@@ -24,6 +24,6 @@ end;
 $$;
 
 comment on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz, text, text) is
-    'How many dead letters of a queue a filter matches. Time: dead_at.';
+    'Return the number of dead letters of a queue that match a filter; since and until apply to dead_at.';
 revoke execute on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz, text, text) from public;
 grant execute on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz, text, text) to sluice_admin, sluice_reader;

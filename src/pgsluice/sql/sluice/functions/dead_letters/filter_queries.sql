@@ -64,6 +64,6 @@ end;
 $$;
 
 comment on function sluice.filter_queries(text[], jsonb) is
-    'Queries for those rows of other queries that meet all conditions, each {"column", "test", "value"}, in their order.';
+    'Return the given queries restricted to rows that meet all conditions, each {"column", "test", "value"}, in the given order.';
 revoke execute on function sluice.filter_queries(text[], jsonb) from public;
 grant execute on function sluice.filter_queries(text[], jsonb) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

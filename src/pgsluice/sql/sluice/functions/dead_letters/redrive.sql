@@ -7,7 +7,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- In one order, so that two that redrive the same letters wait in a row; whoever comes second finds them gone.
+    -- Lock in a fixed order, so that concurrent redrives of the same letters do not deadlock; the second finds them gone.
     return query execute sluice._redrive_sql(
         pgmq.format_table_name(sluice._registered_name(coalesce(target_queue_name, queue_name)), 'q'),
         'lower(m.queue_name) = lower($5) and m.dead_letter_id = any ($1) order by m.dead_letter_id for update'
@@ -17,6 +17,6 @@ end;
 $$;
 
 comment on function sluice.redrive(text, bigint[], text) is
-    'Move dead letters of a queue back into it, or into another, as new messages with x-pgmq-replayed-from in their headers; returns the new msg_id of those that were there.';
+    'Move dead letters of a queue back into it, or into another, as new messages with x-pgmq-replayed-from in their headers; returns the new msg_id of each letter that existed.';
 revoke execute on function sluice.redrive(text, bigint[], text) from public;
 grant execute on function sluice.redrive(text, bigint[], text) to sluice_admin;

@@ -15,7 +15,7 @@ begin
     else
         v_queue_name := sluice._registered_name(target_queue_name);
     end if;
-    -- In one order, so that two that redrive the same events wait in a row; whoever comes second finds them gone.
+    -- Lock in a fixed order, so that concurrent redrives of the same events do not deadlock; the second finds them gone.
     return query execute sluice._redrive_events_sql(
         target_queue_name,
         'm.queue_name = $1 and m.group_name = $2 and m.dead_event_id = any ($5) order by m.dead_event_id for update'
@@ -25,6 +25,6 @@ end;
 $$;
 
 comment on function sluice.redrive_events(text, text, bigint[], text) is
-    'Move dead events of a share group back to it, as new events that it alone gets, or into a queue, as messages with x-pgmq-replayed-from in their headers; returns the new ev_id or msg_id of those that were there.';
+    'Move dead events of a share group back to it, as new events that it alone gets, or into a queue, as messages with x-pgmq-replayed-from in their headers; returns the new ev_id or msg_id of each event that existed.';
 revoke execute on function sluice.redrive_events(text, text, bigint[], text) from public;
 grant execute on function sluice.redrive_events(text, text, bigint[], text) to pgq_admin, sluice_admin;

@@ -8,7 +8,7 @@ as $$
 declare
     v_table text := pgmq.format_table_name(queue_name, 'q');
 begin
-    -- The table's kind and not that in pgmq.meta: the owner may change it, and keys must not outlive the messages.
+    -- The table's persistence, not pgmq.meta's: the owner can change it, and keys must not outlive the messages.
     select d.incarnation, d.deduplication_window, c.relpersistence = 'u'
     into incarnation, deduplication_window, is_unlogged
     from pg_class as c
@@ -24,6 +24,6 @@ end;
 $$;
 
 comment on function sluice._deduplication(text) is
-    'The space of a queue''s deduplication keys: its id, how long it knows a key, and whether a crash empties it.';
+    'Return the namespace of a queue''s deduplication keys: its id, its deduplication window, and true if a crash empties it.';
 revoke execute on function sluice._deduplication(text) from public;
 grant execute on function sluice._deduplication(text) to sluice_admin, sluice_writer;

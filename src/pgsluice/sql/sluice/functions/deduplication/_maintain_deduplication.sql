@@ -1,4 +1,4 @@
--- Locked rows are skipped: they are being removed, or sent anew, by somebody else. So any number may run at once.
+-- Skip locked rows: another session is removing or reusing them. Concurrent calls are safe.
 --
 -- Writes: sluice.deduplication_key.
 create or replace function sluice._maintain_deduplication(keys_max integer default 10000)
@@ -20,7 +20,7 @@ begin
     )
     delete from sluice.deduplication_key as k
     using expired
-    -- As an array too: joined alone, their number unknown to the planner, it would read the whole table.
+    -- An array in addition to the join: without an estimate of the rows, the planner would scan the whole table.
     where k.key = any (array(select expired.key from expired))
       and k.is_unlogged = expired.is_unlogged
       and k.incarnation = expired.incarnation
@@ -38,6 +38,6 @@ end;
 $$;
 
 comment on function sluice._maintain_deduplication(integer) is
-    'Remove deduplication keys whose time is over, oldest first, at most keys_max; one row for all queues when there were some.';
+    'Remove expired deduplication keys, oldest first, at most keys_max; returns one row for all queues if it removed any.';
 revoke execute on function sluice._maintain_deduplication(integer) from public;
 grant execute on function sluice._maintain_deduplication(integer) to sluice_admin;

@@ -1,4 +1,4 @@
--- As sluice._note_deduplication_ids, of one key.
+-- Like sluice._note_deduplication_ids, for one key.
 --
 -- Writes: sluice.deduplication_key.
 create or replace function sluice._note_deduplication_id(
@@ -23,6 +23,6 @@ end;
 $$;
 
 comment on function sluice._note_deduplication_id(bigint, boolean, text, bigint) is
-    'Note the msg_id of a key that the caller took with sluice._take_deduplication_key.';
+    'Record the msg_id of a key that the caller took with sluice._take_deduplication_key.';
 revoke execute on function sluice._note_deduplication_id(bigint, boolean, text, bigint) from public;
 grant execute on function sluice._note_deduplication_id(bigint, boolean, text, bigint) to sluice_admin, sluice_writer;

@@ -1,4 +1,4 @@
--- Only keys that the caller has taken and not sent yet: an id that is noted stays.
+-- Only keys that the caller has taken and not sent yet: a recorded id is never replaced.
 --
 -- Writes: sluice.deduplication_key.
 create or replace function sluice._note_deduplication_ids(
@@ -10,7 +10,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- On conflict, as every row is there: a join could read the whole table.
+    -- On conflict, because every row exists: a join could scan the whole table.
     insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, msg_id, expires_at, sent_by)
     select i_is_unlogged, i_incarnation, sent.key, sent.msg_id, i_expires_at, sender.id
     from unnest(i_keys, i_msg_ids) as sent (key, msg_id)
@@ -23,6 +23,6 @@ end;
 $$;
 
 comment on function sluice._note_deduplication_ids(bigint, boolean, text[], bigint[], timestamptz) is
-    'Note the msg_ids of keys that the caller took with sluice._take_deduplication_keys.';
+    'Record the msg_ids of keys that the caller took with sluice._take_deduplication_keys.';
 revoke execute on function sluice._note_deduplication_ids(bigint, boolean, text[], bigint[], timestamptz) from public;
 grant execute on function sluice._note_deduplication_ids(bigint, boolean, text[], bigint[], timestamptz) to sluice_admin, sluice_writer;

@@ -1,4 +1,4 @@
--- As sluice._take_deduplication_keys does it, and for the reasons given there, in fewer steps.
+-- Like sluice._take_deduplication_keys, for the reasons given there, in fewer steps.
 --
 -- Writes: sluice.deduplication_key.
 create or replace function sluice._take_deduplication_key(
@@ -49,6 +49,6 @@ end;
 $$;
 
 comment on function sluice._take_deduplication_key(bigint, boolean, text, timestamptz, timestamptz) is
-    'Return the msg_id of a known key; one that is not known is now the caller''s.';
+    'Return the msg_id of a known deduplication key; take an unknown one for the caller.';
 revoke execute on function sluice._take_deduplication_key(bigint, boolean, text, timestamptz, timestamptz) from public;
 grant execute on function sluice._take_deduplication_key(bigint, boolean, text, timestamptz, timestamptz) to sluice_admin, sluice_writer;

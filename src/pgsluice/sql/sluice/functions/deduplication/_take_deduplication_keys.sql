@@ -71,6 +71,6 @@ end;
 $$;
 
 comment on function sluice._take_deduplication_keys(bigint, boolean, text[], timestamptz, timestamptz) is
-    'Return which keys are known, with their msg_ids, and which were not and are now the caller''s.';
+    'Return the known deduplication keys with their msg_ids, and the unknown ones, which it takes for the caller.';
 revoke execute on function sluice._take_deduplication_keys(bigint, boolean, text[], timestamptz, timestamptz) from public;
 grant execute on function sluice._take_deduplication_keys(bigint, boolean, text[], timestamptz, timestamptz) to sluice_admin, sluice_writer;

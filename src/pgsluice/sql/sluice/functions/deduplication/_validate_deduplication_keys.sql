@@ -33,6 +33,6 @@ end;
 $$;
 
 comment on function sluice._validate_deduplication_keys(jsonb[], text[]) is
-    'Raise unless there is a key, or null, for each message, and each can be stored.';
+    'Raise an error unless each message has a deduplication key or null, and each key can be stored.';
 revoke execute on function sluice._validate_deduplication_keys(jsonb[], text[]) from public;
 grant execute on function sluice._validate_deduplication_keys(jsonb[], text[]) to sluice_admin, sluice_writer;

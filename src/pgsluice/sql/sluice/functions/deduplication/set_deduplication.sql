@@ -1,4 +1,4 @@
--- A key keeps the end of the window that it was sent in: a new window is that of keys sent from now on.
+-- A new window applies to keys sent from now on; existing keys keep their expiry.
 --
 -- Reads: pgmq.meta. Writes: sluice.deduplication.
 create or replace function sluice.set_deduplication(queue_name text, deduplication_window interval)
@@ -40,6 +40,6 @@ end;
 $$;
 
 comment on function sluice.set_deduplication(text, interval) is
-    'Let a queue know the deduplication keys of what is sent for this long, from the sending on; null: forget them all.';
+    'Set the deduplication window of a queue, counted from the send; null forgets all keys.';
 revoke execute on function sluice.set_deduplication(text, interval) from public;
 grant execute on function sluice.set_deduplication(text, interval) to sluice_admin;

@@ -1,5 +1,5 @@
--- Snapshots that PostgreSQL took are in one order. One that was cut at a transaction is not in it: it may see a late commit that
--- a newer tick does not see. So this asks transaction by transaction.
+-- Snapshots taken by PostgreSQL are totally ordered. A snapshot cut at a transaction is not: it may see a late commit that a
+-- newer tick does not see. So this compares transaction by transaction.
 create or replace function sluice._covers(i_snapshot pg_snapshot, i_other pg_snapshot)
 returns boolean
 language sql
@@ -15,6 +15,6 @@ as $$
 $$;
 
 comment on function sluice._covers(pg_snapshot, pg_snapshot) is
-    'Does a snapshot see everything that another one sees?';
+    'True if a snapshot sees every transaction that another one sees.';
 revoke execute on function sluice._covers(pg_snapshot, pg_snapshot) from public;
 grant execute on function sluice._covers(pg_snapshot, pg_snapshot) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,7 +1,7 @@
--- An offset names transactions by their ids. After a crash PostgreSQL gives out again the ids whose records were not flushed: those
--- of transactions that rolled back or committed asynchronously, which the offset calls seen. So this transaction takes an id,
--- which is above all of them, writes a record and commits synchronously. A transaction that takes an id and writes nothing commits
--- asynchronously, whatever synchronous_commit is: hence the sequence, which is no row and in no publication of tables.
+-- An offset names transactions by their ids. After a crash PostgreSQL reuses ids whose records were not flushed: those of
+-- transactions that rolled back or committed asynchronously, which the offset calls seen. So this transaction takes an id
+-- above them all, writes a record and commits synchronously. A transaction that takes an id and writes nothing commits
+-- asynchronously, whatever synchronous_commit is: hence the sequence, which is neither a row nor in a publication of tables.
 --
 -- Security definer: readers of a log may not write the sequence.
 create or replace function sluice._flush_offset()
@@ -31,6 +31,6 @@ end;
 $$;
 
 comment on function sluice._flush_offset() is
-    'Let the commit of this transaction make durable what its snapshots see.';
+    'Make every transaction that the snapshots of this transaction see durable at its commit.';
 revoke execute on function sluice._flush_offset() from public;
 grant execute on function sluice._flush_offset() to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

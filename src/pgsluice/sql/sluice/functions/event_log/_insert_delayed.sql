@@ -1,4 +1,4 @@
--- Where it waits, and who puts it into the log: pgq._due_retries. It counts in this transaction, as an event that goes there at once.
+-- pgq._due_retries explains the retry entries and who moves them. The event counts in this transaction, like an immediate one.
 create or replace function sluice._insert_delayed(
     queue_name text, ev_type text, ev_data text, due_at timestamptz,
     ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text
@@ -32,6 +32,6 @@ end;
 $$;
 
 comment on function sluice._insert_delayed(text, text, text, timestamptz, text, text, text, text) is
-    'Append one event now, and return its ev_id, or let it wait for its time, and return null.';
+    'Append one event now and return its ev_id, or store it until it is due and return null.';
 revoke execute on function sluice._insert_delayed(text, text, text, timestamptz, text, text, text, text) from public;
 grant execute on function sluice._insert_delayed(text, text, text, timestamptz, text, text, text, text) to pgq_admin, sluice_admin;

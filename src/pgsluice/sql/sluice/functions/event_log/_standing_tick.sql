@@ -1,6 +1,6 @@
--- A tick that is kept promises all events after it. So does the place where a consumer stands, whose tick may be gone: nothing
--- that it has not read is emptied.
--- Security definer: positions are not for everybody to read.
+-- A retained tick guarantees all events after it. So does the position of a consumer, whose tick may be gone: its unread
+-- events are kept.
+-- Security definer: positions are not readable by every role.
 create or replace function sluice._standing_tick(i_queue_id integer, i_tick_id bigint)
 returns pgq.tick
 language plpgsql
@@ -26,6 +26,6 @@ end;
 $$;
 
 comment on function sluice._standing_tick(integer, bigint) is
-    'A tick that a log keeps, or at which a consumer stands; null fields when the events after it may be gone.';
+    'Return a tick that a log keeps, or that is a consumer''s position; null fields if the events after it may be gone.';
 revoke execute on function sluice._standing_tick(integer, bigint) from public;
 grant execute on function sluice._standing_tick(integer, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- Rows of a query stream to its client; those of a function are collected first and then sent, which takes twice as long. With
--- a cursor, a batch of any size takes little memory on both sides.
+-- Rows of a query stream to its client; those of a function are collected first and then sent, which takes twice as long.
+-- With a cursor, a batch of any size takes little memory on both sides.
 create or replace function sluice.batch_query(batch_id bigint, columns text[], after_ev_id bigint default null)
 returns text
 language plpgsql
@@ -30,6 +30,6 @@ end;
 $$;
 
 comment on function sluice.batch_query(bigint, text[], bigint) is
-    'The text of a query for an open batch''s events, by ev_id: the columns asked for, of the events after an ev_id or of all.';
+    'Return a query for the given columns of an open batch''s events, by ev_id: of the events after an ev_id, or of all.';
 revoke execute on function sluice.batch_query(bigint, text[], bigint) from public;
 grant execute on function sluice.batch_query(bigint, text[], bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,6 +1,6 @@
--- There is no index on ev_id: an event costs what one index costs. So each page reads the ids of the whole batch for the last
--- one of the page, and the batch once more for its events. To go on where a reader stopped and then read to the end, a cursor is
--- cheaper: sluice.batch_query(batch_id, columns, after_ev_id) reads the batch once.
+-- There is no index on ev_id, which would double the cost of an event. So each page reads the ids of the whole batch to find
+-- its last one, and the batch again for its events. To resume and then read to the end, a cursor is cheaper:
+-- sluice.batch_query(batch_id, columns, after_ev_id) reads the batch once.
 create or replace function sluice.get_batch_page(
     batch_id bigint, after_ev_id bigint, qty integer,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry integer,
@@ -23,8 +23,8 @@ begin
             message = format('page size is %s', coalesce(qty::text, 'null')),
             hint = 'ask for 1 event or more';
     end if;
-    -- Up to the qty-th id, and all events that have it: an event that its consumer got again keeps its id, and a page that
-    -- ended between two of the same id would skip the second.
+    -- Up to the qty-th id, with all events that have it: a redelivered event keeps its id, and a page that ended between
+    -- two equal ids would skip the second.
     execute format(
         'select max(page.ev_id)
          from (select event.ev_id from (%s) as event where event.ev_id > $1 order by event.ev_id limit $2) as page',
@@ -40,6 +40,6 @@ end;
 $$;
 
 comment on function sluice.get_batch_page(bigint, bigint, integer) is
-    'The first qty events of an open batch after an ev_id, null for the beginning, by ev_id; more when several have the last ev_id.';
+    'Return the first qty events of an open batch after an ev_id, null for the start, by ev_id; more if several have the last ev_id.';
 revoke execute on function sluice.get_batch_page(bigint, bigint, integer) from public;
 grant execute on function sluice.get_batch_page(bigint, bigint, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

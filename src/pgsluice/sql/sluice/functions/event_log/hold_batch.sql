@@ -1,5 +1,5 @@
--- For a transaction that handles a batch and finishes it. Another session of the same consumer gets the same batch from
--- next_batch; here it learns at once that it comes second, instead of after the work.
+-- For a transaction that processes a batch and finishes it. Another session of the same consumer gets the same batch from
+-- next_batch; here it gets an error immediately, instead of after the work.
 create or replace function sluice.hold_batch(batch_id bigint)
 returns void
 language plpgsql
@@ -42,6 +42,6 @@ end;
 $$;
 
 comment on function sluice.hold_batch(bigint) is
-    'Keep an open batch for this transaction; fails at once when another session has it, or when it is not open.';
+    'Lock an open batch for this transaction; fails immediately if another session holds it, or if it is not open.';
 revoke execute on function sluice.hold_batch(bigint) from public;
 grant execute on function sluice.hold_batch(bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

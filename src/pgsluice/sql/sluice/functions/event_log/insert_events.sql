@@ -1,4 +1,4 @@
--- A lone event costs as much as ten of these: what is dynamic is planned once for all of them.
+-- A single event costs as much as ten of these, because the dynamic statement is planned once per call.
 create or replace function sluice.insert_events(
     queue_name text, ev_type text[], ev_data text[],
     ev_extra1 text[] default null, ev_extra2 text[] default null,
@@ -52,6 +52,6 @@ end;
 $$;
 
 comment on function sluice.insert_events(text, text[], text[], text[], text[], text[], text[]) is
-    'Append events, the n-th elements of the arrays being the n-th event; returns their ev_ids in that order. A null array: that field is null in all of them.';
+    'Append events, the n-th elements of the arrays being the n-th event; returns their ev_ids in that order. A null array: the field is null in every event.';
 revoke execute on function sluice.insert_events(text, text[], text[], text[], text[], text[], text[]) from public;
 grant execute on function sluice.insert_events(text, text[], text[], text[], text[], text[], text[]) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -52,7 +52,7 @@ begin
                   where s.sub_queue = q.queue_id and c.co_name = k.name
               )
             order by 2;
-            -- The rollback gives the locks back: a transaction could not hold those of thousands.
+            -- The rollback releases the locks: one transaction could not hold those of thousands of logs.
             raise sqlstate 'RL000';
         exception
             when sqlstate 'RL000' then
@@ -63,6 +63,6 @@ end;
 $$;
 
 comment on function sluice.list_consumers(text) is
-    'The consumers of one event log or all: how far behind, what they keep from being emptied, since when idle, and who was given up.';
+    'Return the consumers of one event log or all: lag, segments kept for them, idle time, and dropped positions.';
 revoke execute on function sluice.list_consumers(text) from public;
 grant execute on function sluice.list_consumers(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

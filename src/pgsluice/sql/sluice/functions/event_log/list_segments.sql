@@ -45,6 +45,6 @@ end;
 $$;
 
 comment on function sluice.list_segments(text) is
-    'The segments of an event log: bytes, ticks, the consumers that need each, and why it cannot be emptied; no reason: it can, or is.';
+    'Return the segments of an event log: bytes, ticks, the consumers that need each, and why it cannot be truncated; no reason: it can be, or is empty.';
 revoke execute on function sluice.list_segments(text) from public;
 grant execute on function sluice.list_segments(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -1,4 +1,4 @@
--- Security definer: a reader may move its own position, but may not write into the ledgers.
+-- Security definer: a reader may move its own position, but may not write to the ledgers.
 create or replace function sluice.log_commit(queue_name text, consumer_name text, tick_id bigint)
 returns boolean
 language plpgsql
@@ -24,8 +24,8 @@ begin
     perform pgq._refuse_group(v_subscriber.sub_key);
     v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
     perform pgq._refuse_lost(v_subscriber.sub_key, v_position.pos_lost);
-    -- Forward only: a stream that replays after a crash reports again what it had reported before. An
-    -- open tick batch belongs to someone who reads with next_batch under this name; it is left alone.
+    -- Forward only: a stream that replays after a crash commits earlier positions again. An open tick batch belongs to a
+    -- reader that uses next_batch under this name; it is not changed.
     if v_position.pos_batch is not null or (v_position.pos_last_tick < log_commit.tick_id) is not true then
         return false;
     end if;
@@ -39,11 +39,11 @@ end;
 $$;
 
 comment on function sluice.log_commit(text, text, bigint) is
-    'Move a consumer''s position forward to a tick; false when it stands there or further already.';
+    'Move a consumer''s position forward to a tick; false if it is there or further already.';
 revoke execute on function sluice.log_commit(text, text, bigint) from public;
 grant execute on function sluice.log_commit(text, text, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 
--- Positions are ticks: the consumer moves to the last one that the snapshot covers, and holds what comes after it.
+-- Positions are ticks: the consumer moves to the last one that the snapshot covers, and keeps the events after it.
 -- Security definer: as above.
 create or replace function sluice.log_commit(queue_name text, consumer_name text, upto pg_snapshot)
 returns boolean
@@ -79,6 +79,6 @@ end;
 $$;
 
 comment on function sluice.log_commit(text, text, pg_snapshot) is
-    'Move a consumer''s position forward to the last tick that a snapshot covers; false when it stands there or further already.';
+    'Move a consumer''s position forward to the last tick that a snapshot covers; false if it is there or further already.';
 revoke execute on function sluice.log_commit(text, text, pg_snapshot) from public;
 grant execute on function sluice.log_commit(text, text, pg_snapshot) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -20,6 +20,6 @@ end;
 $$;
 
 comment on function sluice.log_count(text, pg_snapshot, pg_snapshot, bigint) is
-    'How many events upto sees and after does not; counting ends at at_most.';
+    'Return the number of events that upto sees and after does not, counted up to at_most.';
 revoke execute on function sluice.log_count(text, pg_snapshot, pg_snapshot, bigint) from public;
 grant execute on function sluice.log_count(text, pg_snapshot, pg_snapshot, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -25,7 +25,7 @@ begin
             hint = 'set failOnDataLoss to false to go on from the oldest tick that is kept';
     end if;
 
-    -- One tick at the least: what lies between two ticks cannot be divided.
+    -- At least one tick: the events between two ticks cannot be divided.
     execute format(
         'select coalesce(max(t.tick_id) filter (where t.tick_event_seq <= $1), min(t.tick_id), $2)
          from pgq.%I as t
@@ -40,6 +40,6 @@ end;
 $$;
 
 comment on function sluice.log_end(text, bigint, bigint, bigint) is
-    'The last tick within about max_events of from_tick and not after last_tick; the newest when from_tick is null.';
+    'Return the last tick within about max_events of from_tick and not after last_tick; the newest if from_tick is null.';
 revoke execute on function sluice.log_end(text, bigint, bigint, bigint) from public;
 grant execute on function sluice.log_end(text, bigint, bigint, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -7,9 +7,9 @@ as $$
 declare
     v_queue_id integer;
 begin
-    -- Ticks count from 1 in each log, and snapshots mean something in one cluster only. A log that was dropped and made again gets a
-    -- new id, a copy of the database in this server has another oid, and sluice.after_restore() writes a new incarnation. pg_upgrade,
-    -- which continues ticks and transaction ids, keeps all three.
+    -- Ticks count from 1 in each log, and snapshots are valid in one cluster only. A log dropped and created again gets a new
+    -- id, a copy of the database in this server has another oid, and sluice.after_restore() writes a new incarnation.
+    -- pg_upgrade, which continues ticks and transaction ids, keeps all three.
     v_queue_id := (pgq._require_log(queue_name)).queue_id;
     perform pgq._refuse_restored(v_queue_id);
     return format(
@@ -22,7 +22,7 @@ end;
 $$;
 
 comment on function sluice.log_incarnation(text) is
-    'What tells this event log from another of the same name, here or in another cluster.';
+    'Return the identity of this event log, which differs from other logs of the same name, here or in another cluster.';
 revoke execute on function sluice.log_incarnation(text) from public;
 grant execute on function sluice.log_incarnation(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 
@@ -36,13 +36,13 @@ begin
     if not with_timeline then
         return sluice.log_incarnation(queue_name);
     end if;
-    -- A server that was promoted, or restored to an earlier moment, goes on with the same ids for other transactions. Ticks tell,
-    -- as they have a number and a snapshot; a snapshot alone does not. The name of a WAL file begins with the timeline.
+    -- A promoted server, or one recovered to an earlier time, continues with the same ids for other transactions. A tick
+    -- reveals this by its number and snapshot; a snapshot alone does not. The name of a WAL file starts with the timeline.
     return format('%s/%s', sluice.log_incarnation(queue_name), left(pg_walfile_name(pg_current_wal_lsn()), 8));
 end;
 $$;
 
 comment on function sluice.log_incarnation(text, boolean) is
-    'The same; with the timeline also what tells this log from itself before a promotion or a restore of its server.';
+    'The same; with the timeline it also differs before and after a promotion or recovery of the server.';
 revoke execute on function sluice.log_incarnation(text, boolean) from public;
 grant execute on function sluice.log_incarnation(text, boolean) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- As sluice._standing_tick: what the oldest tick, or a consumer, does not see is there.
--- Security definer: positions are not for everybody to read.
+-- As sluice._standing_tick: events that the oldest tick, or a consumer, does not see are kept.
+-- Security definer: positions are not readable by every role.
 create or replace function sluice.log_keeps(queue_name text, after pg_snapshot)
 returns boolean
 language plpgsql
@@ -22,6 +22,6 @@ end;
 $$;
 
 comment on function sluice.log_keeps(text, pg_snapshot) is
-    'Has a log still all the events that this snapshot does not see?';
+    'True if a log still has every event that this snapshot does not see.';
 revoke execute on function sluice.log_keeps(text, pg_snapshot) from public;
 grant execute on function sluice.log_keeps(text, pg_snapshot) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

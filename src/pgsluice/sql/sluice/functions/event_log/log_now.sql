@@ -12,6 +12,6 @@ end;
 $$;
 
 comment on function sluice.log_now() is
-    'The snapshot of all that is committed now, as an offset to store elsewhere: it survives a crash once the calling transaction has committed. Takes a transaction id and waits for a flush.';
+    'Return a snapshot of everything committed now, as an offset to store elsewhere: it survives a crash once the calling transaction has committed. Takes a transaction id and waits for a flush.';
 revoke execute on function sluice.log_now() from public;
 grant execute on function sluice.log_now() to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- The events between two places of a log as queries that can run at the same time. The queries hold the snapshots as literals, so
--- they give the same rows whenever they run, as long as the log keeps the events.
+-- The events between two positions of a log as queries that can run in parallel. The queries contain the snapshots as
+-- literals, so they return the same rows at any time, as long as the log keeps the events.
 --
 -- Calls: pgq._events_between_sql, which explains the condition. Reads: pgq.queue and the log's ticks.
 create or replace function sluice.log_slices(
@@ -36,7 +36,7 @@ begin
     ));
     return query
         select s.number::integer,
-            -- Events with an owner are repeated for one consumer, and were in the log before.
+            -- Events with an owner are redeliveries for one consumer, and were in the log before.
             format(
                 'select %s from (%s) as event where event.ev_owner is null',
                 v_columns,
@@ -48,7 +48,7 @@ end;
 $$;
 
 comment on function sluice.log_slices(text, pg_snapshot, pg_snapshot, integer, bigint, text[]) is
-    'Queries that together give the events that upto sees and after does not, each once, the same at any time.';
+    'Return queries that together read each event that upto sees and after does not once, with the same result at any time.';
 revoke execute on function sluice.log_slices(text, pg_snapshot, pg_snapshot, integer, bigint, text[]) from public;
 grant execute on function sluice.log_slices(text, pg_snapshot, pg_snapshot, integer, bigint, text[]) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 
@@ -91,13 +91,13 @@ begin
         select s.slice, s.query
         from sluice.log_slices(
             queue_name, v_from.tick_snapshot, v_to.tick_snapshot,
-            -- Ticks have counted already.
+            -- Ticks contain the counts.
             least(slice_count, 1 + (v_to.tick_event_seq - v_from.tick_event_seq) / slice_events_min)::integer, null, columns
         ) as s;
 end;
 $$;
 
 comment on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) is
-    'Queries that together give the events after from_tick up to to_tick, each once, the same at any time.';
+    'Return queries that together read each event after from_tick up to to_tick once, with the same result at any time.';
 revoke execute on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) from public;
 grant execute on function sluice.log_slices(text, bigint, bigint, integer, bigint, text[]) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

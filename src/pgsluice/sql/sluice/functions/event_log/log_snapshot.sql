@@ -10,6 +10,6 @@ end;
 $$;
 
 comment on function sluice.log_snapshot(text, bigint) is
-    'What a tick sees; null when the events after it may be gone. The same number with another snapshot is a tick of another past.';
+    'Return the snapshot of a tick; null if the events after it may be gone. The same number with another snapshot is a tick of another timeline.';
 revoke execute on function sluice.log_snapshot(text, bigint) from public;
 grant execute on function sluice.log_snapshot(text, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,8 +1,8 @@
--- What a log keeps for certain: the events after its oldest tick. Who has read a tick holds its segment until the end of
--- the transaction, and while one segment stays, none after it is emptied: what this says is still so when the events
--- are read.
+-- The guaranteed content of a log: the events after its oldest tick. Reading a tick locks its segment until the end of the
+-- transaction, and while one segment is locked, none after it is truncated: the result is still valid when the events are
+-- read.
 --
--- Security definer: a reader may ask where a consumer stands, but may not read the ledgers.
+-- Security definer: a reader may read a consumer's position, but not the ledgers.
 create or replace function sluice.log_span(
     queue_name text, consumer_name text default null,
     out relation regclass, out from_tick bigint, out from_snapshot pg_snapshot, out to_tick bigint, out to_snapshot pg_snapshot
@@ -46,6 +46,6 @@ end;
 $$;
 
 comment on function sluice.log_span(text, text) is
-    'A log''s table, its oldest tick, and its newest or that of a consumer, with their snapshots; no segment is emptied before the transaction ends.';
+    'Return a log''s table, its oldest tick, and its newest or that of a consumer, with their snapshots; no segment is truncated before the transaction ends.';
 revoke execute on function sluice.log_span(text, text) from public;
 grant execute on function sluice.log_span(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

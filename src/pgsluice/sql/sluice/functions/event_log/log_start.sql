@@ -1,4 +1,4 @@
--- Security definer: a reader may move its own position, but may not write into the ledgers.
+-- Security definer: a reader may move its own position, but may not write to the ledgers.
 create or replace function sluice.log_start(queue_name text, consumer_name text, starting text)
 returns bigint
 language plpgsql
@@ -25,7 +25,7 @@ begin
             hint = 'start from earliest or latest, which registers it, or give the name of a consumer that is registered';
     end if;
 
-    -- Registered first: from here on no rotation can take the ticks away that are looked at below.
+    -- Registered first: from here on no rotation can remove the ticks that are read below.
     if consumer_name is not null then
         perform pgq._commit_durably();
         perform pgq.register_consumer(queue_name, consumer_name);
@@ -46,8 +46,8 @@ begin
     elsif starting not in ('latest', 'committed') then
         v_tick := sluice._standing_tick(v_queue_id, starting::bigint);
     elsif v_position.pos_last_tick is not null then
-        -- A registered consumer stands where 'latest' was when it was asked first. Asked again, after a
-        -- crash before the first commit, the answer must be the same. It is also what it has committed.
+        -- The position of a registered consumer is 'latest' as of its first call. A repeated call, after a crash before the
+        -- first commit, must return the same. It is also the committed position.
         return v_position.pos_last_tick;
     else
         v_tick := pgq._last_tick(v_queue_id);
@@ -59,7 +59,7 @@ begin
             hint = 'start from earliest, the oldest tick that is kept';
     end if;
 
-    -- Asked for a place before its own, a consumer goes back, so that what it is about to read stays.
+    -- A consumer that requests an earlier position moves back, so that the events it will read are kept.
     if v_position.pos_last_tick > v_tick.tick_id then
         perform pgq._move(v_subscriber.sub_ledger, pgq._at_tick(v_position, v_tick));
     end if;
@@ -68,6 +68,6 @@ end;
 $$;
 
 comment on function sluice.log_start(text, text, text) is
-    'The tick to start reading at: earliest, latest, committed or a tick''s number; a consumer given is registered, and holds it.';
+    'Return the tick to start reading at: earliest, latest, committed or the number of a tick; a given consumer is registered there, which keeps its events.';
 revoke execute on function sluice.log_start(text, text, text) from public;
 grant execute on function sluice.log_start(text, text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,6 +1,6 @@
--- Unlike pgq.ticker, which decides whether it is time, this always leaves a tick that covers what was
--- committed before the call: a stream that reads "all that is there now" and then ends needs one.
--- Security definer: it writes into pgq.tick.
+-- Unlike pgq.ticker, which decides if a tick is due, this always leaves a tick that covers everything committed before the
+-- call: a stream that reads the available events and then ends needs one.
+-- Security definer: it writes to pgq.tick.
 create or replace function sluice.log_tick(queue_name text)
 returns bigint
 language plpgsql
@@ -22,7 +22,7 @@ begin
     end if;
     v_queue := pgq._require_log(queue_name);
 
-    -- Waits, where the ticker gives up: a tick under way elsewhere may have its snapshot from before this
+    -- Waits, where the ticker skips the log: a concurrent tick may have a snapshot from before this
     -- call. The snapshot of the insert below is taken after the lock, so ticks stay in snapshot order.
     perform pgq._lock_ticks(v_queue.queue_id, true);
     v_last := pgq._last_tick(v_queue.queue_id);
@@ -31,8 +31,8 @@ begin
         return v_last.tick_id;
     end if;
 
-    -- Is there an event that the last tick does not see? Counting ids does not tell: a transaction that took its ids before
-    -- the last tick may have committed since.
+    -- Check for an event that the last tick does not see. Counting ids does not suffice: a transaction that took its ids
+    -- before the last tick may have committed since.
     execute format('select pgq.%I($1, pg_current_snapshot())', format('event_%s_any', v_queue.queue_id))
     using v_last.tick_snapshot
     into v_is_new;
@@ -45,6 +45,6 @@ end;
 $$;
 
 comment on function sluice.log_tick(text) is
-    'Tick an event log now if anything is new; returns the newest tick, which covers all that was committed before.';
+    'Tick an event log now if it has new events; returns the newest tick, which covers everything committed before.';
 revoke execute on function sluice.log_tick(text) from public;
 grant execute on function sluice.log_tick(text) to pgq_admin, sluice_admin;

@@ -9,7 +9,7 @@ declare
     v_tick_id bigint;
 begin
     v_queue_id := (pgq._require_log(queue_name)).queue_id;
-    -- What was committed at or after the moment is seen by later ticks only.
+    -- Transactions committed at or after the time are seen by later ticks only.
     execute format('select max(t.tick_id) from pgq.%I as t where t.tick_time <= $1', format('tick_%s', v_queue_id))
     using moment
     into v_tick_id;
@@ -18,6 +18,6 @@ end;
 $$;
 
 comment on function sluice.log_tick_at(text, timestamptz) is
-    'The last tick at or before a moment, or the oldest that is kept: what comes after it holds all that was committed since.';
+    'Return the last tick at or before a time, or the oldest one kept: the events after it include everything committed since.';
 revoke execute on function sluice.log_tick_at(text, timestamptz) from public;
 grant execute on function sluice.log_tick_at(text, timestamptz) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

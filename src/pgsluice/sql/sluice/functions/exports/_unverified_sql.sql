@@ -1,4 +1,4 @@
--- As text, so that it is a join and not a call for each row.
+-- As text, so that it becomes a join instead of a call per row.
 create or replace function sluice._unverified_sql(export_id bigint)
 returns text
 language sql
@@ -16,6 +16,6 @@ as $$
 $$;
 
 comment on function sluice._unverified_sql(bigint) is
-    'The condition that m, a row of an archive, is not verified by an export.';
+    'Return the condition that m, a row of an archive, is not verified by an export.';
 revoke execute on function sluice._unverified_sql(bigint) from public;
 grant execute on function sluice._unverified_sql(bigint) to sluice_admin, sluice_reader;

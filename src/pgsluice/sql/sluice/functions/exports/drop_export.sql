@@ -12,6 +12,6 @@ end;
 $$;
 
 comment on function sluice.drop_export(text, text) is
-    'Keep archived messages no longer for an export; false when there is none of this name. The lake stays as it is.';
+    'Stop keeping archived messages for an export; false if it does not exist. The lake is unchanged.';
 revoke execute on function sluice.drop_export(text, text) from public;
 grant execute on function sluice.drop_export(text, text) to sluice_admin;

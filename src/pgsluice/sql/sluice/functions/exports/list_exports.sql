@@ -26,6 +26,6 @@ as $$
 $$;
 
 comment on function sluice.list_exports() is
-    'Every export of an archive, when it last verified messages, and how many of the verified ones are kept in the archive.';
+    'Return every export of an archive with the time of its last verification and the number of verified messages still in the archive.';
 revoke execute on function sluice.list_exports() from public;
 grant execute on function sluice.list_exports() to sluice_admin, sluice_reader, sluice_monitor;

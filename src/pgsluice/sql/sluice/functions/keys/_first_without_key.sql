@@ -1,5 +1,5 @@
--- Reads: the queue's table, by its indexes of keys, in which those without one are the last: sorted by the key as well, though it is
--- null in all of them, as no other index has that order.
+-- Reads: the queue's table, by its key indexes, in which messages without a key are last: sorted by the null key too, because
+-- no other index has that order.
 create or replace function sluice._first_without_key(queue_table text, now timestamptz, qty integer)
 returns bigint[]
 language plpgsql
@@ -47,6 +47,6 @@ end;
 $$;
 
 comment on function sluice._first_without_key(text, timestamptz, integer) is
-    'The first qty visible messages of a queue that have no key.';
+    'Return the first qty visible messages of a queue without a key.';
 revoke execute on function sluice._first_without_key(text, timestamptz, integer) from public;
 grant execute on function sluice._first_without_key(text, timestamptz, integer) to sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- One step back in the index of each table, however often the key had its turn.
+-- One backward index step per table, however many rows the key has.
 create or replace function sluice._last_turn(i_group_id integer, i_key text)
 returns sluice.key_turn
 language plpgsql
@@ -28,6 +28,6 @@ end;
 $$;
 
 comment on function sluice._last_turn(integer, text) is
-    'What a key of a share group is doing; a row of a free key when nothing is known of it.';
+    'Return the state of a key of a share group; a row of a free key if there is none.';
 revoke execute on function sluice._last_turn(integer, text) from public;
 grant execute on function sluice._last_turn(integer, text) to pgq_admin, sluice_admin;

@@ -1,4 +1,4 @@
--- From key to key, a step of two indexes each, however many messages a key has. Reads: the queue's table.
+-- A skip scan: one step of two indexes per key, however many messages a key has. Reads: the queue's table.
 create or replace function sluice._next_keys(queue_table text, after bigint, upto bigint, qty integer)
 returns bigint[]
 language plpgsql
@@ -46,6 +46,6 @@ end;
 $$;
 
 comment on function sluice._next_keys(text, bigint, bigint, integer) is
-    'The next qty keys of which a queue has messages, by their hash: after one, and up to another.';
+    'Return the next qty keys with messages in a queue, by hash: after one, and up to another.';
 revoke execute on function sluice._next_keys(text, bigint, bigint, integer) from public;
 grant execute on function sluice._next_keys(text, bigint, bigint, integer) to sluice_admin, sluice_reader;

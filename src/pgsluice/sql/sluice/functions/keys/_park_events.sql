@@ -1,4 +1,4 @@
--- Always here, and never in a log for dead letters: they are not dead, they wait for somebody to decide.
+-- Never in a dead-letter log: parked events are not dead-lettered, they wait for an operator.
 create or replace function sluice._park_events(i_group sluice.share_group, i_claim_id bigint, i_events sluice.redelivery[])
 returns void
 language plpgsql
@@ -17,6 +17,6 @@ end;
 $$;
 
 comment on function sluice._park_events(sluice.share_group, bigint, sluice.redelivery[]) is
-    'Put events aside with their key, in the order of the log.';
+    'Park events with their key, in the order of the log.';
 revoke execute on function sluice._park_events(sluice.share_group, bigint, sluice.redelivery[]) from public;
 grant execute on function sluice._park_events(sluice.share_group, bigint, sluice.redelivery[]) to pgq_admin, sluice_admin;

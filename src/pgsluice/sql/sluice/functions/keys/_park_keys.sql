@@ -1,5 +1,5 @@
--- Where keys are parked: whoever claims looks whether a message of the key was given back to wait, before it takes one. So a key is
--- parked also if nobody looked while the message waited. Messages stay where they are: parked is what nobody claims.
+-- For queues that park keys: a claim checks whether a message of the key was released to wait, before it claims one. So a key
+-- is parked also if no claim happened while the message waited. Messages stay in the queue: parked ones are not claimed.
 --
 -- Reads: the queue's table. Writes: sluice.parked_key.
 create or replace function sluice._park_keys(i_limits sluice.queue_limits, now timestamptz, keys bigint[])
@@ -45,6 +45,6 @@ end;
 $$;
 
 comment on function sluice._park_keys(sluice.queue_limits, timestamptz, bigint[]) is
-    'Park those of some keys of which a message waits, if the queue parks; returns the keys that are not parked.';
+    'Park the given keys that have a waiting message, if the queue parks keys; returns the keys that are not parked.';
 revoke execute on function sluice._park_keys(sluice.queue_limits, timestamptz, bigint[]) from public;
 grant execute on function sluice._park_keys(sluice.queue_limits, timestamptz, bigint[]) to sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- Nothing else says that a key is parked: whoever redrives or purges its parked events has freed it.
+-- A key is parked only by its parked events: redriving or purging them frees the key.
 create or replace function sluice._parked_keys(i_group sluice.share_group, i_keys text[])
 returns text[]
 language plpgsql
@@ -29,6 +29,6 @@ end;
 $$;
 
 comment on function sluice._parked_keys(sluice.share_group, text[]) is
-    'Those of the keys that are parked.';
+    'Return the given keys that are parked.';
 revoke execute on function sluice._parked_keys(sluice.share_group, text[]) from public;
 grant execute on function sluice._parked_keys(sluice.share_group, text[]) to pgq_admin, sluice_admin;

@@ -1,5 +1,5 @@
--- What is decided is decided for a key: all its events here, which are in the order of the log, share its fate. A key is free for this claim if no other
--- has it and nobody waits for it; one that this claim took a moment ago is.
+-- The decision is per key: all events of a key here, which are in the order of the log, get the same result. A key is free
+-- for this claim if no other claim has it and no event waits for it, or if this claim just took it.
 create or replace function sluice._sort_events(
     i_group sluice.share_group, i_qty integer, i_claim sluice.claim, i_events pgq.event_template[],
     out taken integer, out upto_ev_id bigint
@@ -29,7 +29,7 @@ begin
     from unnest(i_events) with ordinality as e (
         ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4, position
     );
-    -- As sluice._last_turn, for all of them.
+    -- As sluice._last_turn, for all keys.
     select coalesce(
         array_agg(
             coalesce(t.turn, row(i_group.group_id, k.key, null, null, null, '-infinity', '{}'::bigint[], 0, 0)::sluice.key_turn)
@@ -56,7 +56,7 @@ begin
     ) as f
     where f.is_parked or not (f.is_idle or f.is_own is true);
 
-    -- Up to the event that makes it enough, and those of the same number. The rest stays in the window.
+    -- Up to the last event needed, with those of the same number. The rest stays in the window.
     select e.ev_id
     into upto_ev_id
     from unnest(v_events) with ordinality as e (
@@ -114,6 +114,6 @@ end;
 $$;
 
 comment on function sluice._sort_events(sluice.share_group, integer, sluice.claim, pgq.event_template[]) is
-    'Take those of a log''s next events whose keys are free for a claim, qty at the most, and put the others where they wait; returns how many were taken, and up to which event it came, null for all.';
+    'Take the next events of a log whose keys are free for a claim, at most qty, and store the others as waiting; returns the number taken, and the last event processed, null for all.';
 revoke execute on function sluice._sort_events(sluice.share_group, integer, sluice.claim, pgq.event_template[]) from public;
 grant execute on function sluice._sort_events(sluice.share_group, integer, sluice.claim, pgq.event_template[]) to pgq_admin, sluice_admin;

@@ -1,5 +1,5 @@
--- Of a key that no claim has and whose time has come, the events that were handed out before come first, and then the others; both are
--- found by number, however many were there before. The events of a parked key are put aside.
+-- For a free key that is due, redeliveries come first, then waiting events; both are found by number, whatever the backlog
+-- before them. The events of a parked key are parked.
 create or replace function sluice._take_keyed_redeliveries(
     i_group sluice.share_group, i_qty integer, inout claim sluice.claim, out is_news boolean
 )
@@ -10,8 +10,8 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    v_looks_max constant integer := 1000; -- a call; the next one goes on
-    v_parked_max constant integer := 1000; -- a look; the next one goes on
+    v_looks_max constant integer := 1000; -- per call; the next one continues
+    v_parked_max constant integer := 1000; -- per step; the next one continues
     v_next sluice.redelivery;
     v_turn sluice.key_turn;
     v_is_parked boolean;
@@ -24,7 +24,7 @@ begin
     for v_look in 1 .. v_looks_max
     loop
         exit when claim.redeliveries >= i_qty;
-        -- One at a time: each may add others that are due now.
+        -- One at a time, because each may add others that are due now.
         select r.*
         into v_next
         from sluice.redelivery as r
@@ -47,12 +47,12 @@ begin
         elsif v_next.ev_id is not null then
             v_turn := sluice._last_turn(i_group.group_id, v_next.key);
             perform sluice._write_returned(v_turn, array[v_next], '-infinity'::timestamptz);
-            -- If others wait already, it is written when to look at the key.
+            -- If others wait already, the time to check the key is stored.
             continue when v_turn.waiting > 0 or v_turn.returned <> '{}';
         end if;
 
         v_turn := sluice._last_turn(i_group.group_id, v_next.key);
-        continue when v_turn.claim_id is not null or v_turn.due_at > claim.claimed_at; -- it is written when to look again
+        continue when v_turn.claim_id is not null or v_turn.due_at > claim.claimed_at; -- the time of the next check is stored
         v_is_parked := sluice._parked_keys(i_group, array[v_next.key]) <> '{}';
         v_qty := case when v_is_parked then v_parked_max else i_qty - claim.redeliveries end;
         select array_agg(
@@ -105,6 +105,6 @@ end;
 $$;
 
 comment on function sluice._take_keyed_redeliveries(sluice.share_group, integer, sluice.claim) is
-    'Take what is due of the redeliveries of a group with keys, and of keys that are free again.';
+    'Take the due redeliveries of a group with keys, and the waiting events of keys that are free again.';
 revoke execute on function sluice._take_keyed_redeliveries(sluice.share_group, integer, sluice.claim) from public;
 grant execute on function sluice._take_keyed_redeliveries(sluice.share_group, integer, sluice.claim) to pgq_admin, sluice_admin;

@@ -1,4 +1,4 @@
--- Its cost is that of the rows of keys that kept events waiting since the ledgers were emptied last.
+-- The cost is proportional to the rows of keys with waiting events since the ledgers were last truncated.
 create or replace function sluice._waiting_turns(i_group_id integer)
 returns setof sluice.key_turn
 language plpgsql
@@ -28,6 +28,6 @@ end;
 $$;
 
 comment on function sluice._waiting_turns(integer) is
-    'What those keys of a share group are doing for which events wait, in the order of the keys.';
+    'Return the state of the keys of a share group with waiting events, in the order of the keys.';
 revoke execute on function sluice._waiting_turns(integer) from public;
 grant execute on function sluice._waiting_turns(integer) to pgq_admin, sluice_admin;

@@ -19,6 +19,6 @@ end;
 $$;
 
 comment on function sluice._write_key_events(bigint, sluice.redelivery[]) is
-    'Append events to a claim of a group with keys. The caller has the lock of the group.';
+    'Append events to a claim of a group with keys. The caller holds the lock of the group.';
 revoke execute on function sluice._write_key_events(bigint, sluice.redelivery[]) from public;
 grant execute on function sluice._write_key_events(bigint, sluice.redelivery[]) to pgq_admin, sluice_admin;

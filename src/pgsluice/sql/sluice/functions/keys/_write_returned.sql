@@ -1,4 +1,4 @@
--- In the order of the log among the events of the key that were returned before, and before all that were never claimed.
+-- In the order of the log among the returned events of the key, and before all events never claimed.
 create or replace function sluice._write_returned(i_turn sluice.key_turn, i_events sluice.redelivery[], i_due_at timestamptz)
 returns void
 language plpgsql
@@ -30,6 +30,6 @@ end;
 $$;
 
 comment on function sluice._write_returned(sluice.key_turn, sluice.redelivery[], timestamptz) is
-    'Append claimed events of a key that are redelivered, not before a time, and their turn.';
+    'Append claimed events of a key for redelivery, not before a time, and the state of the key.';
 revoke execute on function sluice._write_returned(sluice.key_turn, sluice.redelivery[], timestamptz) from public;
 grant execute on function sluice._write_returned(sluice.key_turn, sluice.redelivery[], timestamptz) to pgq_admin, sluice_admin;

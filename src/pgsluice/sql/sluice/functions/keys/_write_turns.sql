@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- Their numbers are drawn here, so that the newest has the largest.
+    -- The numbers are assigned here, so that the newest has the largest.
     if (select l.number from sluice.ledger as l) = 0 then
         insert into sluice.key_turn_0
         select t.group_id, t.key, nextval('sluice.key_place_seq'), t.claim_id, t.since, t.due_at, t.returned, t.upto_waiting, t.waiting
@@ -18,6 +18,6 @@ end;
 $$;
 
 comment on function sluice._write_turns(sluice.key_turn[]) is
-    'Append what keys are doing from now on. The caller has the lock of the group.';
+    'Append the new states of keys. The caller holds the lock of the group.';
 revoke execute on function sluice._write_turns(sluice.key_turn[]) from public;
 grant execute on function sluice._write_turns(sluice.key_turn[]) to pgq_admin, sluice_admin;

@@ -19,6 +19,6 @@ end;
 $$;
 
 comment on function sluice._write_waiting(sluice.redelivery[], boolean) is
-    'Append events that wait for their key, their redelivery_id as waiting_id. The caller has the lock of the group.';
+    'Append events that wait for their key, their redelivery_id as waiting_id. The caller holds the lock of the group.';
 revoke execute on function sluice._write_waiting(sluice.redelivery[], boolean) from public;
 grant execute on function sluice._write_waiting(sluice.redelivery[], boolean) to pgq_admin, sluice_admin;

@@ -1,4 +1,4 @@
--- As the last claim saw it: what was acknowledged since then is read by the next one. A key is part of the data: not for those who only watch.
+-- State as of the last claim: later acknowledgements are read by the next one. A key is user data: not for monitoring roles.
 create or replace function sluice.list_blocked_keys(
     queue_name text, group_name text,
     out key text, out since timestamptz, out reason text, out waiting bigint, out claim_id bigint, out ev_id bigint, out due_at timestamptz
@@ -14,7 +14,7 @@ declare
     v_group sluice.share_group := sluice._require_group(queue_name, group_name);
     v_shift interval := (sluice._last_claim(v_group.group_id)).clock_shift;
 begin
-    -- The ledgers must not be emptied between the snapshot of the next statement and its reading of them.
+    -- The ledgers must not be truncated between the snapshot of the next statement and its reads.
     lock table sluice.key_turn, sluice.key_waiting in access share mode;
     return query
         select t.key, t.since, 'claimed', t.waiting + cardinality(t.returned), t.claim_id, null::bigint, null::timestamptz
@@ -39,6 +39,6 @@ end;
 $$;
 
 comment on function sluice.list_blocked_keys(text, text) is
-    'The keys of a share group whose events wait, longest first: for a claim that has the key, for an event of it that is to come again at due_at, or parked behind one; and how many wait behind it.';
+    'Return the keys of a share group with waiting events, longest wait first: claimed, retrying until due_at, or parked; with the number of events waiting behind it.';
 revoke execute on function sluice.list_blocked_keys(text, text) from public;
 grant execute on function sluice.list_blocked_keys(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

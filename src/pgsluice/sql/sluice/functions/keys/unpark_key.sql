@@ -1,4 +1,4 @@
--- With one key all of its events, in one transaction: a part would be overtaken by what comes after it.
+-- All events of the key in one transaction: later events could overtake a part.
 create or replace function sluice.unpark_key(queue_name text, group_name text, key text)
 returns bigint
 language plpgsql
@@ -15,7 +15,7 @@ declare
     v_parked bigint;
 begin
     v_turn := sluice._last_turn(v_group.group_id, key);
-    -- Behind the parked ones, those that were not put aside yet.
+    -- Behind the parked ones, those not parked yet.
     execute format(
         'with parked as (
             delete from sluice.dead_event as d
@@ -62,7 +62,7 @@ begin
         v_look.key := key;
         v_look.due_at := v_claim.claimed_at;
         perform sluice._write_redelivery(v_claim, v_look);
-        -- So that the next claim looks.
+        -- So that the next claim checks the key.
         v_claim.look_at := v_look.due_at;
         perform sluice._write_claim(v_claim);
     end if;
@@ -71,6 +71,6 @@ end;
 $$;
 
 comment on function sluice.unpark_key(text, text, text) is
-    'Hand out the events of a parked key again, in the order of the log; their attempts count anew. Returns how many were parked.';
+    'Redeliver the events of a parked key in the order of the log, with their attempts reset. Returns the number of parked events.';
 revoke execute on function sluice.unpark_key(text, text, text) from public;
 grant execute on function sluice.unpark_key(text, text, text) to pgq_admin, sluice_admin;

@@ -1,5 +1,5 @@
--- The messages of the key are where they were, and are claimed in their order. What waited is due at once, and no longer a reason to
--- park: its last_read_at, which giving it back took away, is when the key was parked.
+-- The messages of the key stayed in the queue, and are claimed in order. The waiting one becomes due immediately, and no
+-- longer parks the key: its last_read_at, which its release removed, is set to the time at which the key was parked.
 create or replace function sluice.unpark_messages(queue_name text, key text)
 returns boolean
 language plpgsql
@@ -38,6 +38,6 @@ end;
 $$;
 
 comment on function sluice.unpark_messages(text, text) is
-    'Let messages of a parked key be claimed again, in their order and from the one that waited on; false when it is not parked.';
+    'Unpark a key: its messages are claimed again in order, starting with the waiting one; false if the key is not parked.';
 revoke execute on function sluice.unpark_messages(text, text) from public;
 grant execute on function sluice.unpark_messages(text, text) to sluice_admin;

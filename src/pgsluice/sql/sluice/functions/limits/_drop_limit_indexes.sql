@@ -21,6 +21,6 @@ end;
 $$;
 
 comment on function sluice._drop_limit_indexes(sluice.queue_limits) is
-    'Drop those indexes of sluice._limit_indexes that a queue has and does not need with these limits.';
+    'Drop the indexes of sluice._limit_indexes that a queue does not need with these limits.';
 revoke execute on function sluice._drop_limit_indexes(sluice.queue_limits) from public;
 grant execute on function sluice._drop_limit_indexes(sluice.queue_limits) to sluice_admin;

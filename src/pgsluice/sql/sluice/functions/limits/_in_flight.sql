@@ -1,4 +1,4 @@
--- Reads: the queue's table, by its index of claimed messages, whose order it asks for (sluice._limit_indexes); at most at_most of them.
+-- Reads: the queue's table, by its index of claimed messages in the order of that index (sluice._limit_indexes); at most at_most entries.
 create or replace function sluice._in_flight(queue_table text, now timestamptz, at_most integer)
 returns bigint
 language plpgsql
@@ -29,6 +29,6 @@ end;
 $$;
 
 comment on function sluice._in_flight(text, timestamptz, integer) is
-    'How many messages of a queue are claimed at a moment, counted up to at_most.';
+    'Return the number of messages of a queue in flight at a time, counted up to at_most.';
 revoke execute on function sluice._in_flight(text, timestamptz, integer) from public;
 grant execute on function sluice._in_flight(text, timestamptz, integer) to sluice_admin, sluice_reader, sluice_monitor;

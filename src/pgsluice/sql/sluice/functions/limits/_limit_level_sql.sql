@@ -1,4 +1,4 @@
--- Whatever the header says, a message has a level: what is none of them must not be left lying.
+-- Every message has a level whatever its header contains, so that none is left unread.
 create or replace function sluice._limit_level_sql(alias text, levels integer)
 returns text
 language sql
@@ -13,6 +13,6 @@ as $$
 $$;
 
 comment on function sluice._limit_level_sql(text, integer) is
-    'The expression of a message''s priority, 1 to levels, as the indexes have it: that of its header, else the middle one.';
+    'Return the expression of a message''s priority, 1 to levels, as in the indexes: from its header, else the middle one.';
 revoke execute on function sluice._limit_level_sql(text, integer) from public;
 grant execute on function sluice._limit_level_sql(text, integer) to sluice_admin, sluice_reader;

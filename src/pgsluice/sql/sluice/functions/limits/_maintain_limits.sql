@@ -1,5 +1,5 @@
--- Of the ledger of starts what no rate looks at any more, the oldest first. Any number of these may run at once: each skips what
--- another removes.
+-- Removes starts that no rate limit reads any more from the ledger, oldest first. Any number of calls run concurrently: each
+-- skips rows that another removes.
 --
 -- Writes: sluice.queue_start.
 create or replace function sluice._maintain_limits(rows_max integer default 10000)
@@ -13,7 +13,7 @@ declare
     v_removed integer;
     v_removed_in_all integer := 0;
 begin
-    -- Of limits that are gone, too: from one to the next by the index.
+    -- Includes dropped limits: a skip scan of the index.
     for v_limits in
         with recursive ledger as (
             (select s.limits_id from sluice.queue_start as s order by s.limits_id limit 1)
@@ -40,7 +40,7 @@ begin
         delete from sluice.queue_start as s
         using old
         where s.limits_id = v_limits.limits_id
-          -- As an array too, as in sluice._maintain_deduplication.
+          -- As an array, as in sluice._maintain_deduplication.
           and s.started_at = any (array(select old.started_at from old))
           and s.started_at = old.started_at
           and s.before = old.before;
@@ -61,6 +61,6 @@ end;
 $$;
 
 comment on function sluice._maintain_limits(integer) is
-    'Remove starts that are older than the rate interval of their queue, at most rows_max; one row for all queues when there were some.';
+    'Remove starts older than the rate interval of their queue, at most rows_max; returns one row for all queues if any were removed.';
 revoke execute on function sluice._maintain_limits(integer) from public;
 grant execute on function sluice._maintain_limits(integer) to sluice_admin;

@@ -22,6 +22,6 @@ end;
 $$;
 
 comment on function sluice.drop_queue_limits(text) is
-    'Let claims from a queue have no limits and no order of keys or priorities, and forget which keys were parked; false when it had none.';
+    'Drop the limits, key order and priorities of a queue, and its parked keys; false if it had none.';
 revoke execute on function sluice.drop_queue_limits(text) from public;
 grant execute on function sluice.drop_queue_limits(text) to sluice_admin;

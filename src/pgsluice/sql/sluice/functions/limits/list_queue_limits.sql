@@ -46,6 +46,6 @@ end;
 $$;
 
 comment on function sluice.list_queue_limits() is
-    'The limits of every queue that has some, by name, with what is in flight now where fleet_concurrency is set, what was started within rate_interval where rate is, and the handler that declared them, null for those of an operator.';
+    'Return the limits of every queue with limits, by name, with the number in flight if fleet_concurrency is set, the number started within rate_interval if rate is set, and the handler that declared them, null for an operator.';
 revoke execute on function sluice.list_queue_limits() from public;
 grant execute on function sluice.list_queue_limits() to sluice_admin, sluice_monitor, sluice_reader;

@@ -32,6 +32,6 @@ end;
 $$;
 
 comment on function sluice.set_queue_limits(text, integer, integer, integer, interval, text, integer[]) is
-    'Let claims from a queue keep to these limits and to this order, and to no others: what is null is not limited. sql/sluice/README.md explains them.';
+    'Replace the limits, key order and priorities of a queue; null: not limited. sql/sluice/README.md explains them.';
 revoke execute on function sluice.set_queue_limits(text, integer, integer, integer, interval, text, integer[]) from public;
 grant execute on function sluice.set_queue_limits(text, integer, integer, integer, interval, text, integer[]) to sluice_admin;

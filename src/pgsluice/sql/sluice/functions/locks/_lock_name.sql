@@ -1,5 +1,5 @@
--- For names that may have no row yet. A unique key that another transaction has inserted is waited for, also when it deleted the row
--- again. Nothing of it stays.
+-- For names that may have no row yet. Inserting a unique key waits for a transaction that has inserted it, also if that
+-- deleted the row again. No row remains.
 create or replace function sluice._lock_name(i_name text)
 returns void
 language plpgsql
@@ -13,6 +13,6 @@ end;
 $$;
 
 comment on function sluice._lock_name(text) is
-    'Lock a name to the end of the transaction; waits for the transaction that has locked it.';
+    'Lock a name until the end of the transaction; waits for a transaction that has locked it.';
 revoke execute on function sluice._lock_name(text) from public;
 grant execute on function sluice._lock_name(text) to pgq_admin, sluice_admin;

@@ -15,6 +15,6 @@ as $$
 $$;
 
 comment on function sluice._session(integer) is
-    'A session in words: its pid, role and application.';
+    'Describe a session by its pid, role and application.';
 revoke execute on function sluice._session(integer) from public;
 grant execute on function sluice._session(integer) to pgq_admin, sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- Security definer: only the owner may lock the rows. Bounded: a claim takes milliseconds, so a transaction that keeps a lock for
--- seconds was left open.
+-- Security definer: only the owner may lock the rows. The wait is bounded: a claim takes milliseconds, so a transaction
+-- that holds a lock for seconds was left open.
 create or replace function sluice._wait_for_lock(i_class integer, i_id integer, out holder text)
 language plpgsql
 security definer
@@ -16,7 +16,7 @@ begin
     end loop;
 exception
     when lock_not_available then
-        -- The holder's transaction id stands in the row. That of a savepoint does not lead to its session: then all sessions that
+        -- The row has the holder's transaction id. That of a savepoint does not lead to its session: then all sessions that
         -- hold a lock of this kind are named.
         select sluice._session(k.pid)
         into v_sessions
@@ -40,6 +40,6 @@ end;
 $$;
 
 comment on function sluice._wait_for_lock(integer, integer) is
-    'Lock a row of sluice.lock to the end of the transaction, waiting for about two seconds; returns which session has locked it, null when it is locked.';
+    'Lock a row of sluice.lock until the end of the transaction, waiting for about two seconds; returns null, or the session that holds the lock.';
 revoke execute on function sluice._wait_for_lock(integer, integer) from public;
 grant execute on function sluice._wait_for_lock(integer, integer) to pgq_admin, sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- Runs as the caller, who reads pgq.queue: nothing is to be learned here that is not to be read there.
+-- Runs as the caller, who reads pgq.queue: it reveals nothing that the caller may not read.
 create or replace function sluice.list_extra_maint()
 returns table (queue_name text, function_name text)
 language sql
@@ -12,6 +12,6 @@ as $$
 $$;
 
 comment on function sluice.list_extra_maint() is
-    'The functions that logs name in queue_extra_maint, in the order in which they are to be called with the log''s name.';
+    'Return the functions that logs name in queue_extra_maint, in the order in which to call them with the log''s name.';
 revoke execute on function sluice.list_extra_maint() from public;
 grant execute on function sluice.list_extra_maint() to pgq_admin, sluice_admin;

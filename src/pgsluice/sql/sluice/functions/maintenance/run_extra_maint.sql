@@ -1,7 +1,7 @@
--- It runs with the rights of the caller, who could call the function as well; who may name one is said in pgq.maint_operations.
+-- Runs with the rights of the caller, who could call the function directly; pgq.maint_operations explains who may name one.
 --
--- Only what the log names: whoever may call this one may not be led to call another. As from PgQ's daemon it runs in the search_path
--- that sessions of the caller begin with.
+-- Only functions that the log names: a caller cannot be led to call another one. As from PgQ's daemon, it runs with the
+-- default search_path of the caller's sessions.
 create or replace function sluice.run_extra_maint(queue_name text, function_name text)
 returns boolean
 language plpgsql
@@ -25,6 +25,6 @@ end;
 $$;
 
 comment on function sluice.run_extra_maint(text, text) is
-    'Call a function that a log names in queue_extra_maint, with the log''s name; false when the log does not name it.';
+    'Call a function that a log names in queue_extra_maint, with the log''s name; false if the log does not name it.';
 revoke execute on function sluice.run_extra_maint(text, text) from public;
 grant execute on function sluice.run_extra_maint(text, text) to pgq_admin, sluice_admin;

@@ -1,5 +1,5 @@
--- It takes what has no partition of its own, so that no send fails when maintenance comes late. Made while the parent is
--- locked, or new.
+-- It holds rows without a partition of their own, so that no send fails if maintenance is late. Created while the parent
+-- is locked or new.
 create or replace function sluice._create_default_partition(parent regclass)
 returns void
 language plpgsql
@@ -12,7 +12,7 @@ begin
     select c.relname into v_table from pg_class as c where c.oid = parent;
     execute format('create table pgmq.%I partition of pgmq.%I default', v_table || '_default', v_table);
     perform pgmq._tune_storage(format('pgmq.%I', v_table || '_default')::regclass);
-    -- metrics() counts it by its own name; all else goes through the parent.
+    -- metrics() counts it by its name; everything else uses the parent.
     foreach v_role in array array['pg_monitor', 'sluice_admin', 'sluice_reader', 'sluice_monitor']
     loop
         if to_regrole(v_role::text) is not null then

@@ -1,4 +1,4 @@
--- For a table that is partitioned already, in the transaction that made it so. Calls: _create_default_partition,
+-- For a partitioned table, in the transaction that partitioned it. Calls: _create_default_partition,
 -- _premake_partitions. Writes: sluice.partitioned_table.
 create or replace function sluice._manage_partitions(
     table_name name, queue_name text, partition_interval text, retention_interval text, premake integer
@@ -24,6 +24,6 @@ end;
 $$;
 
 comment on function sluice._manage_partitions(name, text, text, text, integer) is
-    'From now on sluice.maintain() makes and drops the partitions of this table; makes the first ones, or changes the settings.';
+    'Let sluice.maintain() create and drop the partitions of this table; creates the first ones, or changes the settings.';
 revoke execute on function sluice._manage_partitions(name, text, text, text, integer) from public;
 grant execute on function sluice._manage_partitions(name, text, text, text, integer) to sluice_admin;

@@ -21,6 +21,6 @@ as $$
 $$;
 
 comment on function sluice._partition_bounds(regclass) is
-    'The ranges of a table''s partitions, from the one included to the one excluded, in order.';
+    'Return the ranges of a table''s partitions in order; the start is inclusive, the end exclusive.';
 revoke execute on function sluice._partition_bounds(regclass) from public;
 grant execute on function sluice._partition_bounds(regclass) to sluice_admin, sluice_reader, sluice_monitor;

@@ -1,4 +1,4 @@
--- Reads: the catalogs. A table that is partitioned otherwise than by one range of ids or times has no key here.
+-- Reads: the catalogs. Tables not partitioned by range of one id or time column have no key here.
 create or replace function sluice._partition_key(
     parent regclass, out key_name name, out is_time boolean, out default_partition regclass
 )
@@ -16,6 +16,6 @@ as $$
 $$;
 
 comment on function sluice._partition_key(regclass) is
-    'The column by which a table is partitioned, and its default partition; nulls when it is not.';
+    'Return the partition column of a table and its default partition; nulls if it is not partitioned.';
 revoke execute on function sluice._partition_key(regclass) from public;
 grant execute on function sluice._partition_key(regclass) to sluice_admin, sluice_reader, sluice_monitor;

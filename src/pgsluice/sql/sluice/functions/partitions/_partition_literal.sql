@@ -9,7 +9,7 @@ as $$
     select case
         when place = -9223372036854775808 then 'MINVALUE'
         when place = 9223372036854775807 then 'MAXVALUE'
-        -- In two parts: times are whole numbers, and a product of an interval goes through a float.
+        -- In two parts: times are integers, and multiplying an interval uses floating point.
         when is_time then (
             timestamptz 'epoch' + make_interval(secs => floor(place / 1000000.0)::double precision)
             + (place - floor(place / 1000000.0) * 1000000)::integer * interval '1 microsecond'
@@ -19,6 +19,6 @@ as $$
 $$;
 
 comment on function sluice._partition_literal(bigint, boolean) is
-    'The id or time that _partition_position made a number of, as text.';
+    'Return the id or time of a position as text; the inverse of _partition_position.';
 revoke execute on function sluice._partition_literal(bigint, boolean) from public;
 grant execute on function sluice._partition_literal(bigint, boolean) to sluice_admin, sluice_reader, sluice_monitor;

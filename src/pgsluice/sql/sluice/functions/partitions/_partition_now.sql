@@ -1,4 +1,4 @@
--- Where the table is: the last id that its queue has given, or the time. Reads: the queue's sequence.
+-- The current position of the table: the last id of its queue, or the time. Reads: the queue's sequence.
 create or replace function sluice._partition_now(queue_name text, is_time boolean)
 returns bigint
 language plpgsql
@@ -20,6 +20,6 @@ end;
 $$;
 
 comment on function sluice._partition_now(text, boolean) is
-    'The position of what is sent now.';
+    'Return the position of a message sent now.';
 revoke execute on function sluice._partition_now(text, boolean) from public;
 grant execute on function sluice._partition_now(text, boolean) to sluice_admin;

@@ -1,5 +1,5 @@
--- Ids and times as one kind of number, so that there is one algorithm for both: an id is itself, a time the microseconds
--- since 1970. No id and no time reaches the ends of bigint, which stand for what is open.
+-- Ids and times as one kind of number, for one algorithm: an id is itself, a time the microseconds since 1970. No id and
+-- no time reaches the ends of bigint, which stand for open bounds.
 create or replace function sluice._partition_position(bound text, is_time boolean)
 returns bigint
 language sql
@@ -16,6 +16,6 @@ as $$
 $$;
 
 comment on function sluice._partition_position(text, boolean) is
-    'An id or a time, or a bound of a partition as the catalog shows it, as a number.';
+    'Return an id, a time, or a partition bound from the catalog as a number.';
 revoke execute on function sluice._partition_position(text, boolean) from public;
 grant execute on function sluice._partition_position(text, boolean) to sluice_admin, sluice_reader, sluice_monitor;

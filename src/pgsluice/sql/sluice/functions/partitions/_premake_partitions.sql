@@ -1,4 +1,4 @@
--- From the one in use on, where nothing covers the grid: partitions that are there may have any bounds.
+-- From the current one on, where the grid is not covered: existing partitions may have any bounds.
 -- Calls: _attach_partition.
 create or replace function sluice._premake_partitions(
     parent regclass, queue_name text, partition_interval text, premake integer
@@ -37,7 +37,7 @@ begin
         left join sluice._partition_bounds(parent) as b on true
         group by r.starts_at, r.ends_at;
         v_place := v_range.ends_at;
-        -- What the default partition holds of it is moved under a lock. More than this is left to _drain_default_partition.
+        -- Its rows in the default partition are moved under a lock. More rows are left to _drain_default_partition.
         execute format(
             'select exists (select from %1$s as stray where stray.%2$I >= $1::%3$s and stray.%2$I < $2::%3$s offset $3)',
             v_key.default_partition, v_key.key_name, case when v_key.is_time then 'timestamptz' else 'bigint' end
@@ -55,6 +55,6 @@ end;
 $$;
 
 comment on function sluice._premake_partitions(regclass, text, text, integer) is
-    'Make the partition in use and so many after it, where they are missing; returns what was made.';
+    'Create the current partition and premake further ones if missing; returns descriptions of the created ones.';
 revoke execute on function sluice._premake_partitions(regclass, text, text, integer) from public;
 grant execute on function sluice._premake_partitions(regclass, text, text, integer) to sluice_admin;

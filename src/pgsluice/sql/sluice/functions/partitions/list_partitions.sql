@@ -1,4 +1,4 @@
--- Reads: the catalogs, so no table is locked. Also of tables that pg_partman looks after.
+-- Reads: the catalogs, so no table is locked. Includes tables that pg_partman maintains.
 create or replace function sluice.list_partitions(queue_name text)
 returns table (relation text, partition_name text, starts_at text, ends_at text, row_estimate bigint, total_bytes bigint)
 language sql
@@ -20,6 +20,6 @@ as $$
 $$;
 
 comment on function sluice.list_partitions(text) is
-    'The partitions of a queue and of its archive in order, the default one last: bounds (null: it takes the rest), rows as the planner estimates them (null: never counted), bytes with indexes.';
+    'Return the partitions of a queue and of its archive in order, the default one last: bounds (null: default partition), the planner''s row estimate (null: never analyzed), bytes with indexes.';
 revoke execute on function sluice.list_partitions(text) from public;
 grant execute on function sluice.list_partitions(text) to sluice_admin, sluice_reader, sluice_monitor;

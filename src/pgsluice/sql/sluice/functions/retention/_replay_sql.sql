@@ -1,4 +1,4 @@
--- Its callers end it: a statement that writes in a with clause can be no part of another.
+-- The callers append the end, because a statement that writes in a with clause cannot be nested.
 create or replace function sluice._replay_sql(archive_table text, queue_table text, chosen text)
 returns text
 language sql
@@ -26,6 +26,6 @@ as $$
 $$;
 
 comment on function sluice._replay_sql(text, text, text) is
-    'The start of a statement that sends the chosen messages of an archive (m) again; sent has both ids. $5: the archive''s queue.';
+    'Return the start of a statement that replays the selected messages of an archive (m); sent has both ids. $5: the archive''s queue.';
 revoke execute on function sluice._replay_sql(text, text, text) from public;
 grant execute on function sluice._replay_sql(text, text, text) to sluice_admin;

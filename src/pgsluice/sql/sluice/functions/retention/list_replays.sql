@@ -22,6 +22,6 @@ as $$
 $$;
 
 comment on function sluice.list_replays() is
-    'Replays under way (finished_at is null) and finished, the earliest first, and how many messages each has sent.';
+    'Return running (finished_at is null) and finished replays, oldest first, with the number of messages sent.';
 revoke execute on function sluice.list_replays() from public;
 grant execute on function sluice.list_replays() to sluice_admin, sluice_reader;

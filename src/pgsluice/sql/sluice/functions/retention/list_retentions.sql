@@ -11,6 +11,6 @@ as $$
 $$;
 
 comment on function sluice.list_retentions() is
-    'Every work queue, by name, and how long its archived messages are kept; null: for ever.';
+    'Return every work queue by name with the retention of its archive; null: unlimited.';
 revoke execute on function sluice.list_retentions() from public;
 grant execute on function sluice.list_retentions() to sluice_admin, sluice_reader, sluice_monitor;

@@ -1,4 +1,4 @@
--- The archive keeps its rows: a message that is replayed twice is there twice.
+-- The archive keeps its rows: a message that is replayed twice is sent twice.
 --
 -- Calls: sluice._registered_name, sluice._replay_sql. Reads: the archive. Writes: the target queue.
 create or replace function sluice.replay(queue_name text, msg_ids bigint[], target_queue_name text default null)
@@ -21,6 +21,6 @@ end;
 $$;
 
 comment on function sluice.replay(text, bigint[], text) is
-    'Send archived messages again, into their queue or another, as new messages with x-pgmq-replayed-from in their headers; returns the old and the new msg_id of those that were there.';
+    'Send archived messages again, to their queue or another, as new messages with x-pgmq-replayed-from in their headers; returns the old and new msg_id of the messages found.';
 revoke execute on function sluice.replay(text, bigint[], text) from public;
 grant execute on function sluice.replay(text, bigint[], text) to sluice_admin;

@@ -9,22 +9,22 @@ declare
     v_times double precision := case i_backoff
         when 'constant' then 1
         when 'linear' then i_attempts
-        -- Up to e^600, which can be multiplied by the seconds of an interval; no bound where the factor is 1.
+        -- Bounded by e^600, which can be multiplied by the seconds of an interval; unbounded if the factor is 1.
         when 'exponential' then power(i_factor, least((i_attempts - 1)::double precision, 600 / nullif(ln(i_factor), 0)))
     end;
     v_pause interval := i_cap;
 begin
-    -- Compared before it is multiplied, which an interval may not hold.
+    -- Compared before the multiplication, whose result may exceed the range of interval.
     if v_times * extract(epoch from i_base) < extract(epoch from i_cap) then
         v_pause := i_base * v_times;
     end if;
-    -- Between half of it and all of it, so that what failed together does not come back together.
+    -- Between half and all of it, so that messages that failed together are not retried together.
     return case when i_jitter then v_pause * (1 - random() / 2) else v_pause end;
 end;
 $$;
 
 comment on function sluice._backoff(text, interval, double precision, interval, boolean, integer) is
-    'The pause after so many attempts, 1 or more.';
+    'Return the back-off after this number of attempts, 1 or more.';
 revoke execute on function sluice._backoff(text, interval, double precision, interval, boolean, integer) from public;
 grant execute on function sluice._backoff(text, interval, double precision, interval, boolean, integer) to pgq_admin, sluice_admin, sluice_reader;
 
@@ -39,6 +39,6 @@ as $$
 $$;
 
 comment on function sluice._backoff(sluice.share_group, integer) is
-    'The pause of a share group after so many attempts, 1 or more.';
+    'Return the back-off of a share group after this number of attempts, 1 or more.';
 revoke execute on function sluice._backoff(sluice.share_group, integer) from public;
 grant execute on function sluice._backoff(sluice.share_group, integer) to pgq_admin, sluice_admin;

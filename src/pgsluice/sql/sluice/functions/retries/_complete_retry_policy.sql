@@ -31,6 +31,6 @@ end;
 $$;
 
 comment on function sluice._complete_retry_policy(sluice.retry_policy) is
-    'A retry policy with the defaults for what is null; an error when it could not be followed.';
+    'Return a retry policy with defaults for its nulls; raise an error if it is invalid.';
 revoke execute on function sluice._complete_retry_policy(sluice.retry_policy) from public;
 grant execute on function sluice._complete_retry_policy(sluice.retry_policy) to sluice_admin, sluice_monitor, sluice_reader;

@@ -1,4 +1,4 @@
--- A retry that was claimed has a higher read_ct than the attempt that failed, and is not counted.
+-- A claimed retry has a higher read_ct than its failed attempt, and is not counted.
 create or replace function sluice.count_retrying(queue_name text)
 returns bigint
 language plpgsql
@@ -21,6 +21,6 @@ end;
 $$;
 
 comment on function sluice.count_retrying(text) is
-    'The number of messages of a queue that failed and wait for their next attempt.';
+    'Return the number of failed messages of a queue that wait for a retry.';
 revoke execute on function sluice.count_retrying(text) from public;
 grant execute on function sluice.count_retrying(text) to sluice_admin, sluice_reader;

@@ -14,6 +14,6 @@ end;
 $$;
 
 comment on function sluice.drop_retry_policy(text) is
-    'Go back to the default retry policy of a queue; false when it has none of its own.';
+    'Reset a queue to the default retry policy; false if it has no policy of its own.';
 revoke execute on function sluice.drop_retry_policy(text) from public;
 grant execute on function sluice.drop_retry_policy(text) to sluice_admin;

@@ -13,6 +13,6 @@ as $$
 $$;
 
 comment on function sluice.list_log_policies() is
-    'What each event log does with consumers that fall behind; no limits: it keeps everything for them.';
+    'Return the lag policy of each event log; without limits it keeps all events for its consumers.';
 revoke execute on function sluice.list_log_policies() from public;
 grant execute on function sluice.list_log_policies() to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

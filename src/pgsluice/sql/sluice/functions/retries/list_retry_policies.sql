@@ -15,6 +15,6 @@ as $$
 $$;
 
 comment on function sluice.list_retry_policies() is
-    'Every work queue, by name, and its retry policy; is_default: it has none of its own.';
+    'Return every work queue by name with its retry policy; is_default: it has no policy of its own.';
 revoke execute on function sluice.list_retry_policies() from public;
 grant execute on function sluice.list_retry_policies() to sluice_admin, sluice_monitor, sluice_reader;

@@ -42,6 +42,6 @@ end;
 $$;
 
 comment on function sluice.set_retry_policy(text, integer, text, interval, interval, boolean, double precision) is
-    'Say how often messages of a queue are tried, and how long the pauses are; null stands for the default. It counts from the next failure on.';
+    'Set the maximum attempts and the back-off of a queue; null: the default. Applies from the next failure on.';
 revoke execute on function sluice.set_retry_policy(text, integer, text, interval, interval, boolean, double precision) from public;
 grant execute on function sluice.set_retry_policy(text, integer, text, interval, interval, boolean, double precision) to sluice_admin;

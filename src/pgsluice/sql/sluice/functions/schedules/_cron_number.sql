@@ -11,6 +11,6 @@ as $$
 $$;
 
 comment on function sluice._cron_number(text, integer, text[]) is
-    'The number that a word of a cron expression stands for: itself, or the place of a name; null when it is neither.';
+    'Return the number of a word of a cron expression: itself, or the position of a name; null if it is neither.';
 revoke execute on function sluice._cron_number(text, integer, text[]) from public;
 grant execute on function sluice._cron_number(text, integer, text[]) to sluice_admin;

@@ -1,5 +1,5 @@
--- Of a time that the clock shows twice PostgreSQL takes the second, and for one that it skips what the offset of before makes
--- of it. Neither is what is wanted: the moment at which the clock first shows this time, or a later one.
+-- For a local time that occurs twice PostgreSQL takes the second, and for a skipped one it applies the earlier offset.
+-- Neither is wanted here: the result is the first moment at which the clock shows this time, or a later one.
 create or replace function sluice._first_moment(i_shown timestamp, i_time_zone text)
 returns timestamptz
 language plpgsql
@@ -8,13 +8,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_moment timestamptz := i_shown at time zone i_time_zone;
-    -- In hours: a day of the session's time zone may have 23 or 25.
+    -- In hours, because a day of the session's time zone may have 23 or 25.
     v_skipped interval := make_interval(secs => extract(epoch from v_moment at time zone i_time_zone - i_shown)::double precision);
     v_before timestamptz := v_moment - interval '12 hours';
     v_repeated interval;
 begin
     if v_skipped <> '0' then
-        -- The clock is set forward by v_skipped, at most so long before.
+        -- The clock is set forward by v_skipped, at most that long before.
         return (
             select min(m)
             from generate_series(v_moment - v_skipped, v_moment, '1 minute') as m
@@ -22,7 +22,7 @@ begin
                 = v_moment at time zone i_time_zone - v_moment at time zone 'UTC'
         );
     end if;
-    -- By how much it is set back in the half day before, if it is.
+    -- The amount by which it is set back in the half day before, if any.
     v_repeated := (v_before at time zone i_time_zone - v_before at time zone 'UTC')
         - (i_shown - v_moment at time zone 'UTC');
     if v_repeated > '0' and (v_moment - v_repeated) at time zone i_time_zone = i_shown then
@@ -33,6 +33,6 @@ end;
 $$;
 
 comment on function sluice._first_moment(timestamp, text) is
-    'When the clock of a time zone first shows this time, or a later one where it skips it.';
+    'Return the first moment at which the clock of a time zone shows this time, or a later one if it skips it.';
 revoke execute on function sluice._first_moment(timestamp, text) from public;
 grant execute on function sluice._first_moment(timestamp, text) to sluice_admin;

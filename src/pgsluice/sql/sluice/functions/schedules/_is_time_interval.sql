@@ -1,4 +1,4 @@
--- As PGMQ decides it: what is a whole number counts ids, all else is a time.
+-- As PGMQ decides: an integer is a number of ids, everything else a time.
 create or replace function sluice._is_time_interval(partition_interval text)
 returns boolean
 language plpgsql
@@ -15,6 +15,6 @@ end;
 $$;
 
 comment on function sluice._is_time_interval(text) is
-    'Whether a partition interval is a time and not a number of ids.';
+    'True if a partition interval is a time instead of a number of ids.';
 revoke execute on function sluice._is_time_interval(text) from public;
 grant execute on function sluice._is_time_interval(text) to sluice_admin;

@@ -1,5 +1,5 @@
--- A transaction holds a lock on each table, index and sequence that it has read, up to its end, and the server's table of locks is shared
--- by all. So whatever goes over all logs takes a part of them at a time: with the default settings there are 6,400 slots.
+-- A transaction holds a lock on each table, index and sequence it has read until its end, and the server's lock table is
+-- shared. So functions over all logs process a part of them at a time: with the default settings there are 6,400 slots.
 create or replace function sluice._lock_slots()
 returns integer
 language sql
@@ -11,6 +11,6 @@ as $$
 $$;
 
 comment on function sluice._lock_slots() is
-    'The size of the server''s table of locks.';
+    'Return the size of the server''s lock table.';
 revoke execute on function sluice._lock_slots() from public;
 grant execute on function sluice._lock_slots() to pgq_admin, sluice_admin;

@@ -1,4 +1,4 @@
--- The slots that were fired are known for a day: long enough for a clock that is set back, and for whoever looks.
+-- Fired slots are kept for a day: long enough for a clock that is set back, and for inspection.
 --
 -- Calls: sluice.fire_schedules. Writes: sluice.schedule_slot.
 create or replace function sluice._maintain_schedules(slots_max integer default 10000)
@@ -41,6 +41,6 @@ end;
 $$;
 
 comment on function sluice._maintain_schedules(integer) is
-    'Fire the schedules that are due, and remove rows of slots that are older than a day, at most slots_max; a row for each slot, and one for what was removed.';
+    'Fire due schedules, and remove rows of slots older than a day, at most slots_max; returns a row per slot, and one for the removed rows.';
 revoke execute on function sluice._maintain_schedules(integer) from public;
 grant execute on function sluice._maintain_schedules(integer) to sluice_admin;

@@ -1,4 +1,4 @@
--- Month by month, and day by day only in a month that is one of them. Eight years, as 1900 and 2100 have no 29 February.
+-- Month by month, and day by day only in matching months. Eight years, because 1900 and 2100 have no 29 February.
 create or replace function sluice._next_cron_day(i_cron sluice.cron, i_from date)
 returns date
 language plpgsql
@@ -39,6 +39,6 @@ end;
 $$;
 
 comment on function sluice._next_cron_day(sluice.cron, date) is
-    'The first day that a cron expression means, from one day on; null: there is none, as a 30 February.';
+    'Return the first day from a day on that matches a cron expression; null: none, such as 30 February.';
 revoke execute on function sluice._next_cron_day(sluice.cron, date) from public;
 grant execute on function sluice._next_cron_day(sluice.cron, date) to sluice_admin;

@@ -1,4 +1,4 @@
--- What a clock on the wall shows: a timestamp without a time zone is meant here.
+-- Local time: a timestamp without time zone is meant here.
 create or replace function sluice._next_cron_time(i_cron sluice.cron, i_after timestamp)
 returns timestamp
 language plpgsql
@@ -28,6 +28,6 @@ end;
 $$;
 
 comment on function sluice._next_cron_time(sluice.cron, timestamp) is
-    'The first time after another one that a cron expression means, as a clock shows it that is never set; null: there is none.';
+    'Return the first time after another one that matches a cron expression, on a clock that is never set; null: none.';
 revoke execute on function sluice._next_cron_time(sluice.cron, timestamp) from public;
 grant execute on function sluice._next_cron_time(sluice.cron, timestamp) to sluice_admin;

@@ -5,7 +5,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- The same text in every session: to_jsonb() would write the time zone that it has.
+    -- The same text in every session: to_jsonb() would use the time zone of the session.
     v_slot text := to_char(i_slot at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"');
 begin
     if i_schedule.target = 'log' then
@@ -24,6 +24,6 @@ end;
 $$;
 
 comment on function sluice._send_scheduled(sluice.schedule, timestamptz) is
-    'Send what a schedule sends, for a slot or for none (null); returns the msg_id, or the ev_id.';
+    'Send the message or event of a schedule, for a slot or for none (null); returns the msg_id or ev_id.';
 revoke execute on function sluice._send_scheduled(sluice.schedule, timestamptz) from public;
 grant execute on function sluice._send_scheduled(sluice.schedule, timestamptz) to sluice_admin;

@@ -1,4 +1,4 @@
--- Those of an interval are starts_at and whole multiples of it, in numeric: nothing adds up, however long it goes on.
+-- Slots of an interval are starts_at plus whole multiples, in numeric, so that no error accumulates.
 create or replace function sluice._slot_after(i_schedule sluice.schedule, i_after timestamptz)
 returns timestamptz
 language plpgsql
@@ -21,6 +21,6 @@ end;
 $$;
 
 comment on function sluice._slot_after(sluice.schedule, timestamptz) is
-    'The first slot of a schedule after a moment; null: there is none.';
+    'Return the first slot of a schedule after a moment; null: none.';
 revoke execute on function sluice._slot_after(sluice.schedule, timestamptz) from public;
 grant execute on function sluice._slot_after(sluice.schedule, timestamptz) to sluice_admin;

@@ -1,4 +1,4 @@
--- Made from the slot, not drawn: whoever asks, and whenever, gets the same. In steps of a 2^20th of the jitter.
+-- Computed from the slot instead of drawn: every caller gets the same time. In steps of a 2^20th of the jitter.
 create or replace function sluice._slot_due_at(i_schedule sluice.schedule, i_slot timestamptz)
 returns timestamptz
 language sql
@@ -10,6 +10,6 @@ as $$
 $$;
 
 comment on function sluice._slot_due_at(sluice.schedule, timestamptz) is
-    'When a slot of a schedule is to be fired: at the slot, or less than the jitter later, always the same for one slot.';
+    'Return when a slot of a schedule is fired: at the slot, or less than the jitter later, always the same for one slot.';
 revoke execute on function sluice._slot_due_at(sluice.schedule, timestamptz) from public;
 grant execute on function sluice._slot_due_at(sluice.schedule, timestamptz) to sluice_admin;

@@ -1,7 +1,7 @@
--- Slots can be computed forwards only. So the time up to the present is bisected: a slot of every minute in eight years takes two
--- dozen steps.
+-- Slots can only be computed forwards. So the time up to the present is bisected: a slot of every minute in eight years takes
+-- two dozen steps.
 --
--- With a jitter, a slot is missed only when the whole jitter is over: until then it is fired in its turn.
+-- With a jitter, a slot is missed only after the whole jitter: until then it is fired in order.
 create or replace function sluice._slot_to_fire(i_schedule sluice.schedule, i_slot timestamptz, i_now timestamptz)
 returns timestamptz
 language plpgsql
@@ -39,6 +39,6 @@ end;
 $$;
 
 comment on function sluice._slot_to_fire(sluice.schedule, timestamptz, timestamptz) is
-    'The slot of a schedule that is fired when this is the first of several that were missed: itself, or a later one where they are left out.';
+    'Return the slot of a schedule to fire if this is the first of several missed ones: itself, or a later one if missed slots are skipped.';
 revoke execute on function sluice._slot_to_fire(sluice.schedule, timestamptz, timestamptz) from public;
 grant execute on function sluice._slot_to_fire(sluice.schedule, timestamptz, timestamptz) to sluice_admin;

@@ -21,6 +21,6 @@ as $$
 $$;
 
 comment on function sluice.list_schedules() is
-    'Every schedule, by name: what it sends and when, its next slot and its last, and why the next one could not be fired.';
+    'Return every schedule by name: its message or event, its times, its next and last slot, and the error of the next one, if any.';
 revoke execute on function sluice.list_schedules() from public;
 grant execute on function sluice.list_schedules() to sluice_admin, sluice_reader;

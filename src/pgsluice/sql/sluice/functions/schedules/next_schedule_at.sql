@@ -8,6 +8,6 @@ as $$
 $$;
 
 comment on function sluice.next_schedule_at() is
-    'When the next schedule is due, or was; null: none is.';
+    'Return when the next schedule is or was due; null: none.';
 revoke execute on function sluice.next_schedule_at() from public;
 grant execute on function sluice.next_schedule_at() to sluice_admin, sluice_reader;

@@ -5,7 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform sluice._require_schedule(name);
-    -- Waits for whoever fires it now.
+    -- Waits for a session that is firing it.
     update sluice.schedule as s
     set paused_at = clock_timestamp(), next_slot = null, due_at = null, error = null
     where s.name = pause_schedule.name and s.paused_at is null;
@@ -14,6 +14,6 @@ end;
 $$;
 
 comment on function sluice.pause_schedule(text) is
-    'Fire no slot of a schedule from the commit on, until it is resumed; false: it is paused already.';
+    'Pause a schedule from the commit on, until it is resumed; false: it is paused already.';
 revoke execute on function sluice.pause_schedule(text) from public;
 grant execute on function sluice.pause_schedule(text) to sluice_admin;

@@ -1,4 +1,4 @@
--- Slots of the pause are not missed: nobody wanted them.
+-- Slots during the pause are skipped, and not counted as missed.
 create or replace function sluice.resume_schedule(name text)
 returns boolean
 language plpgsql
@@ -19,6 +19,6 @@ end;
 $$;
 
 comment on function sluice.resume_schedule(text) is
-    'Let a schedule go on after a pause, with the first slot from now on; false: it is not paused.';
+    'Resume a paused schedule with the first slot from now on; false: it is not paused.';
 revoke execute on function sluice.resume_schedule(text) from public;
 grant execute on function sluice.resume_schedule(text) to sluice_admin;

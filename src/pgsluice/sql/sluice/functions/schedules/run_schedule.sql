@@ -1,4 +1,4 @@
--- It is no slot: those are fired as if this had not been called, and of two calls each sends.
+-- Independent of slots: these are fired as if this had not been called, and each of two calls sends.
 --
 -- Calls: sluice._require_schedule, sluice._send_scheduled.
 create or replace function sluice.run_schedule(name text)
@@ -10,7 +10,7 @@ declare
     v_schedule sluice.schedule := sluice._require_schedule(name);
 begin
     if v_schedule.target = 'queue' then
-        -- So that a queue that is gone has its name in the error.
+        -- So that the error names a missing queue.
         perform sluice._registered_name(v_schedule.queue_name);
     end if;
     return sluice._send_scheduled(v_schedule, null::timestamptz);
@@ -18,6 +18,6 @@ end;
 $$;
 
 comment on function sluice.run_schedule(text) is
-    'Send now what a schedule sends, paused or not, beside its slots; returns the msg_id, or the ev_id.';
+    'Send the message or event of a schedule now, paused or not, in addition to its slots; returns the msg_id or ev_id.';
 revoke execute on function sluice.run_schedule(text) from public;
 grant execute on function sluice.run_schedule(text) to sluice_admin;

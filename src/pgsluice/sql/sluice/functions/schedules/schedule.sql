@@ -32,6 +32,6 @@ end;
 $$;
 
 comment on function sluice.schedule(text, text, jsonb, text, interval, text, text, interval, jsonb, timestamptz, timestamptz, interval, text) is
-    'Send a message to a work queue at the times of a cron expression, or at regular intervals; false: this is so already.';
+    'Send a message to a work queue at the times of a cron expression, or at regular intervals; false: the schedule exists unchanged.';
 revoke execute on function sluice.schedule(text, text, jsonb, text, interval, text, text, interval, jsonb, timestamptz, timestamptz, interval, text) from public;
 grant execute on function sluice.schedule(text, text, jsonb, text, interval, text, text, interval, jsonb, timestamptz, timestamptz, interval, text) to sluice_admin;

@@ -35,6 +35,6 @@ end;
 $$;
 
 comment on function sluice.schedule_event(text, text, text, text, text, interval, text, text, interval, timestamptz, timestamptz, interval, text, text, text, text, text) is
-    'Append an event to a log at the times of a cron expression, or at regular intervals; false: this is so already.';
+    'Append an event to a log at the times of a cron expression, or at regular intervals; false: the schedule exists unchanged.';
 revoke execute on function sluice.schedule_event(text, text, text, text, text, interval, text, text, interval, timestamptz, timestamptz, interval, text, text, text, text, text) from public;
 grant execute on function sluice.schedule_event(text, text, text, text, text, interval, text, text, interval, timestamptz, timestamptz, interval, text, text, text, text, text) to sluice_admin;

@@ -4,13 +4,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- Waits for whoever fires it now: when this has committed, it fires no more.
+    -- Waits for a session that is firing it: after the commit no slot is fired.
     delete from sluice.schedule as s where s.name = unschedule.name;
     return found;
 end;
 $$;
 
 comment on function sluice.unschedule(text) is
-    'Forget a schedule; what it has sent stays. False: there is none of this name.';
+    'Drop a schedule; sent messages and events stay. False: it does not exist.';
 revoke execute on function sluice.unschedule(text) from public;
 grant execute on function sluice.unschedule(text) to sluice_admin;

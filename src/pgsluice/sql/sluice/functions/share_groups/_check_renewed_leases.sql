@@ -1,6 +1,5 @@
--- The end of a renewed lease is stored as a row of sluice.redelivery, which a claim reads in the order of due_at. A group that nobody claims from needs this
--- function: it checks these leases wherever they stand among the events due for redelivery, which only a claim can take, and deletes the rows. The caller has the
--- lock of the group.
+-- The expiry of a renewed lease is stored as a row of sluice.redelivery, which a claim reads in the order of due_at. A group without claims needs this
+-- function: it checks these leases ahead of events due for redelivery, which only a claim can take, and deletes the rows. The caller holds the group's lock.
 create or replace function sluice._check_renewed_leases(i_group sluice.share_group, i_claim sluice.claim)
 returns boolean
 language plpgsql
@@ -10,7 +9,7 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    v_checks_max constant integer := 1000; -- per call; the next call goes on
+    v_checks_max constant integer := 1000; -- per call; the next call continues
     v_checks integer := 0;
     v_check sluice.redelivery;
 begin
@@ -35,6 +34,6 @@ end;
 $$;
 
 comment on function sluice._check_renewed_leases(sluice.share_group, sluice.claim) is
-    'End the renewed leases of a share group that have expired; returns whether any was checked.';
+    'Expire the renewed leases of a share group that are due; returns true if any was checked.';
 revoke execute on function sluice._check_renewed_leases(sluice.share_group, sluice.claim) from public;
 grant execute on function sluice._check_renewed_leases(sluice.share_group, sluice.claim) to pgq_admin, sluice_admin;

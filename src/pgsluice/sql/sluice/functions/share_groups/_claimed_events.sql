@@ -1,5 +1,5 @@
--- A claim does not say which events it has, but where they are: a part of a window, and a stretch of the redeliveries. Neither ever
--- changes, so the answer is the same whenever it is asked. In a group with keys its events lie apart, and are written down.
+-- A claim stores ranges and not events: a part of a window, and a range of the redeliveries. Both are immutable, so the result is always the same. In a
+-- group with keys the events of a claim are not contiguous and are stored in sluice.key_event.
 create or replace function sluice._claimed_events(i_group sluice.share_group, i_claim sluice.claim, i_ev_ids bigint[])
 returns setof sluice.redelivery
 language plpgsql
@@ -49,6 +49,6 @@ end;
 $$;
 
 comment on function sluice._claimed_events(sluice.share_group, sluice.claim, bigint[]) is
-    'The events of a claim in its order, all or those with the given numbers, with the attempts and deliveries before this claim.';
+    'Return the events of a claim in order, all or those with the given ev_ids, with the attempts and deliveries before this claim.';
 revoke execute on function sluice._claimed_events(sluice.share_group, sluice.claim, bigint[]) from public;
 grant execute on function sluice._claimed_events(sluice.share_group, sluice.claim, bigint[]) to pgq_admin, sluice_admin;

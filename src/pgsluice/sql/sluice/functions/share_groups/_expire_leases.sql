@@ -1,5 +1,5 @@
--- Each lease is looked at once when it has ended, in the order of their ends. Nearly all are settled by then. A claim is made with the group's
--- lock and a lease that ends in the future, so none ever ends behind the last one looked at: group time never decreases (sluice._next_claim).
+-- Each lease is checked once after it expires, in the order of expiry. Nearly all claims are settled by then. A claim is made under the group's lock with a
+-- lease that ends in the future, and group time never decreases (sluice._next_claim): so no lease expires before the last one checked.
 create or replace function sluice._expire_leases(i_group sluice.share_group, inout claim sluice.claim, out is_news boolean, out is_busy boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -8,7 +8,7 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    -- A call; the next one goes on.
+    -- Per call; the next call continues.
     v_leases_max constant integer := 1000;
     v_events_max constant integer := 5000;
     v_lease record;
@@ -44,6 +44,6 @@ end;
 $$;
 
 comment on function sluice._expire_leases(sluice.share_group, sluice.claim) is
-    'Expire the leases that ended since the last claim.';
+    'Expire the leases of a share group that ended since the last claim.';
 revoke execute on function sluice._expire_leases(sluice.share_group, sluice.claim) from public;
 grant execute on function sluice._expire_leases(sluice.share_group, sluice.claim) to pgq_admin, sluice_admin;

@@ -10,6 +10,6 @@ as $$
 $$;
 
 comment on function sluice._group_owner(text, text) is
-    'What an event of the log has as its owner when only this share group is to see it.';
+    'Return the ev_owner of events that only this share group receives.';
 revoke execute on function sluice._group_owner(text, text) from public;
 grant execute on function sluice._group_owner(text, text) to pgq_admin, sluice_admin;

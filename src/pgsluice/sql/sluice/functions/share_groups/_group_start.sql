@@ -9,7 +9,7 @@ begin
     perform pgq._refuse_restored(i_queue_id);
     if i_start is null or i_start = '"end"' then
         v_tick := pgq._last_tick(i_queue_id);
-        -- Not at the last tick, but at the end: what no tick covers yet was there before the group.
+        -- The end and not the last tick: events that no tick covers yet were there before the group.
         v_tick.tick_snapshot := pgq._others_snapshot();
         v_tick.tick_event_seq := pgq._event_seq(i_queue_id);
         return v_tick;
@@ -18,7 +18,7 @@ begin
     elsif jsonb_typeof(i_start -> 'tick') = 'number' then
         return pgq._kept_tick(i_queue_id, (i_start ->> 'tick')::bigint);
     elsif jsonb_typeof(i_start -> 'time') = 'string' then
-        -- The last tick that was before it: what came since then is in the batches after.
+        -- The last tick at or before this time: later events are in the batches after it.
         select t.* into v_tick
         from pgq.tick as t
         where t.tick_queue = i_queue_id and t.tick_time <= (i_start ->> 'time')::timestamptz
@@ -37,6 +37,6 @@ end;
 $$;
 
 comment on function sluice._group_start(integer, jsonb) is
-    'The tick that a new share group begins behind.';
+    'Return the tick after which a new share group starts reading.';
 revoke execute on function sluice._group_start(integer, jsonb) from public;
 grant execute on function sluice._group_start(integer, jsonb) to pgq_admin, sluice_admin;

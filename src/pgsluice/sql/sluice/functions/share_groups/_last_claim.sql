@@ -1,4 +1,5 @@
--- One step back in an index, however long the ledger is. A statement of its own, so that it is after the lock. Static, for the two tables: the plan is kept.
+-- One backward step in an index, independent of the ledger's size. A separate statement, so that its snapshot is taken after the lock. Static statements for
+-- the two tables, so that their plans are cached.
 create or replace function sluice._last_claim(i_group_id integer)
 returns sluice.claim
 language plpgsql
@@ -10,7 +11,7 @@ declare
     v_claim sluice.claim;
     v_is_first boolean := (select l.number from sluice.ledger as l) = 0;
 begin
-    -- In the table that is written to, unless nothing of this group was written since the last switch: then in the other.
+    -- The newest claim is in the current table, or in the other one if the group has written nothing since the last switch.
     for v_try in 1 .. 2
     loop
         if v_is_first then
@@ -26,6 +27,6 @@ end;
 $$;
 
 comment on function sluice._last_claim(integer) is
-    'How far a share group is: the newest row of its claims.';
+    'Return the newest claim of a share group, which is its cursor.';
 revoke execute on function sluice._last_claim(integer) from public;
 grant execute on function sluice._last_claim(integer) to pgq_admin, sluice_admin;

@@ -1,5 +1,5 @@
--- Every lease ends, at a thousand claims a second a thousand of them, and nearly all are settled by then. When many have ended since the last look, the next one
--- comes some milliseconds later instead of with the next end.
+-- At a thousand claims a second a thousand leases end, nearly all after their claims were settled. If many ended since the last check, the next check is some
+-- milliseconds later instead of at the end of the next lease.
 create or replace function sluice._next_look(i_claim sluice.claim, i_is_busy boolean)
 returns timestamptz
 language plpgsql
@@ -35,6 +35,6 @@ end;
 $$;
 
 comment on function sluice._next_look(sluice.claim, boolean) is
-    'When a share group has to look at leases and redeliveries again; busy, when it has just looked at many.';
+    'Return the time of a share group''s next check of leases and redeliveries; i_is_busy delays it after a check of many leases.';
 revoke execute on function sluice._next_look(sluice.claim, boolean) from public;
 grant execute on function sluice._next_look(sluice.claim, boolean) to pgq_admin, sluice_admin;

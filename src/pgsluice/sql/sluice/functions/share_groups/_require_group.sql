@@ -25,6 +25,6 @@ end;
 $$;
 
 comment on function sluice._require_group(text, text) is
-    'The row of a share group; an error that says how to make it when there is none.';
+    'Return the row of a share group; an error if it does not exist.';
 revoke execute on function sluice._require_group(text, text) from public;
 grant execute on function sluice._require_group(text, text) to pgq_admin, sluice_admin;

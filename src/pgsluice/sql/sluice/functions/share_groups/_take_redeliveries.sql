@@ -30,7 +30,7 @@ begin
             if v_next.look_at is null then
                 claim.redeliveries := claim.redeliveries + 1;
             else
-                -- It may add redeliveries that are due now: ask again.
+                -- It may add redeliveries that are due now: read again.
                 perform sluice._expire_lease(i_group, claim, v_next.look_at, coalesce(v_next.attempts, 0));
                 v_has_looked := true;
                 exit;
@@ -41,6 +41,6 @@ end;
 $$;
 
 comment on function sluice._take_redeliveries(sluice.share_group, integer, sluice.claim) is
-    'Take what is due of the redeliveries, and look at the leases that are to be looked at again.';
+    'Take the due redeliveries of a share group, and check the leases that are scheduled among them.';
 revoke execute on function sluice._take_redeliveries(sluice.share_group, integer, sluice.claim) from public;
 grant execute on function sluice._take_redeliveries(sluice.share_group, integer, sluice.claim) to pgq_admin, sluice_admin;

@@ -1,5 +1,5 @@
--- A claim takes well under a millisecond, and its commit some more. A session that keeps the lock for seconds has claimed in a
--- transaction that it leaves open: then an error that names it is of more use than a wait.
+-- A claim takes well under a millisecond, plus its commit. A session that holds the lock for seconds has claimed in a transaction that it leaves open: then an
+-- error that names the session is more useful than waiting.
 create or replace function sluice._wait_for_group(i_group sluice.share_group)
 returns void
 language plpgsql
@@ -20,6 +20,6 @@ end;
 $$;
 
 comment on function sluice._wait_for_group(sluice.share_group) is
-    'Wait for the lock of a share group, about two seconds at the most; the error names who has it.';
+    'Wait for the lock of a share group, for about two seconds; then raise an error that names its holder.';
 revoke execute on function sluice._wait_for_group(sluice.share_group) from public;
 grant execute on function sluice._wait_for_group(sluice.share_group) to pgq_admin, sluice_admin;

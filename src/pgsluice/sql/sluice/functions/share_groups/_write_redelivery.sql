@@ -1,4 +1,4 @@
--- Never behind the last one that was read, nor before it in time: the place of the last one read is all that a group remembers.
+-- Never before the group's cursor, the last redelivery that it has read: a row before it would never be read.
 create or replace function sluice._write_redelivery(i_claim sluice.claim, i_redelivery sluice.redelivery)
 returns void
 language plpgsql
@@ -17,6 +17,6 @@ end;
 $$;
 
 comment on function sluice._write_redelivery(sluice.claim, sluice.redelivery) is
-    'Append an event that comes again, or a lease to look at; the claim says how far the group has read. The caller has the lock of the group.';
+    'Append an event for redelivery, or a check of a lease, after the cursor in i_claim. The caller holds the group''s lock.';
 revoke execute on function sluice._write_redelivery(sluice.claim, sluice.redelivery) from public;
 grant execute on function sluice._write_redelivery(sluice.claim, sluice.redelivery) to pgq_admin, sluice_admin;

@@ -26,6 +26,6 @@ end;
 $$;
 
 comment on function sluice.count_delayed(text) is
-    'How many events of a log wait for their time; it reads the delayed events of all logs.';
+    'Return the number of delayed events of a log; reads the delayed events of all logs.';
 revoke execute on function sluice.count_delayed(text) from public;
 grant execute on function sluice.count_delayed(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

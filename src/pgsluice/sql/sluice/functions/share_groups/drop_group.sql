@@ -17,8 +17,8 @@ begin
     if not found then
         return false;
     end if;
-    -- Nobody is claiming; who waits for the lock finds this row, and that the group is gone. Rows of its ledgers mean nothing without it, and go with the
-    -- next emptying.
+    -- Under the lock no claim is running. A session that waits for the lock finds this row, which marks the group as dropped. Its other ledger rows have no
+    -- effect, and are removed when the ledgers are next emptied.
     v_group := sluice._lock_group(queue_name, group_name);
     v_claim := sluice._next_claim(sluice._last_claim(v_group.group_id));
     v_claim.open_claim := null;
@@ -30,6 +30,6 @@ end;
 $$;
 
 comment on function sluice.drop_group(text, text) is
-    'Drop a share group; false when there is none. Its dead events stay.';
+    'Drop a share group; false if it does not exist. Its dead letters are kept.';
 revoke execute on function sluice.drop_group(text, text) from public;
 grant execute on function sluice.drop_group(text, text) to pgq_admin, sluice_admin;

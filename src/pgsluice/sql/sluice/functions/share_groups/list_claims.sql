@@ -1,4 +1,4 @@
--- Not stable: with the snapshot of the caller's statement it could find the ledgers emptied, and not see the copy.
+-- Volatile: a STABLE function uses the snapshot of the caller's statement, which may see neither the emptied ledgers' rows nor their copy.
 create or replace function sluice.list_claims(
     queue_name text, group_name text,
     out claim_id bigint, out claimed_at timestamptz, out lease_until timestamptz, out events integer, out settled integer, out renewals integer
@@ -32,6 +32,6 @@ end;
 $$;
 
 comment on function sluice.list_claims(text, text) is
-    'The claims of a share group that are not settled, oldest first; those whose lease is over lapse with the next claim.';
+    'Return the unsettled claims of a share group, oldest first; leases that have ended expire with the next claim.';
 revoke execute on function sluice.list_claims(text, text) from public;
 grant execute on function sluice.list_claims(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

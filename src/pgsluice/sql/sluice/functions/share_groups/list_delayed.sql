@@ -1,5 +1,5 @@
--- Reads what it returns, and what other logs have between: a log with few events among millions of another's costs a scan of them.
--- What was committed behind its time is in no page: the next pass moves it.
+-- Reads the returned entries and those of other logs between them: a log with few entries among millions of another log costs a scan of these.
+-- An entry that was committed after its due time is in no page: the next pass moves it.
 create or replace function sluice.list_delayed(
     queue_name text, qty integer default 100, after_due_at timestamptz default null, after_delayed_id bigint default null
 )
@@ -40,6 +40,6 @@ end;
 $$;
 
 comment on function sluice.list_delayed(text, integer, timestamptz, bigint) is
-    'Events of a log that wait for their time, the next ones first, after a due_at and delayed_id.';
+    'Return the delayed events of a log in the order of due time, after a due_at and delayed_id.';
 revoke execute on function sluice.list_delayed(text, integer, timestamptz, bigint) from public;
 grant execute on function sluice.list_delayed(text, integer, timestamptz, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

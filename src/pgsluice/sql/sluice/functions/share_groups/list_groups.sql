@@ -25,7 +25,7 @@ begin
     loop
         begin
             return query select i.* from sluice.group_info(v_group.queue_name, v_group.group_name) as i;
-            -- The rollback gives the locks back: a transaction could not hold those of thousands.
+            -- The rollback releases the locks: a transaction could not hold those of thousands of groups.
             raise sqlstate 'RL000';
         exception
             when sqlstate 'RL000' then
@@ -36,6 +36,6 @@ end;
 $$;
 
 comment on function sluice.list_groups(text) is
-    'The share groups of one log or of all, with their settings, how far behind they are, and how many events are leased, to come again, and dead.';
+    'Return the share groups of one log or all, with their settings, lag, and numbers of leased, retrying and dead events.';
 revoke execute on function sluice.list_groups(text) from public;
 grant execute on function sluice.list_groups(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

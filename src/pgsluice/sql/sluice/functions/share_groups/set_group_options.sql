@@ -19,7 +19,7 @@ begin
             message = format('the option %L of a share group cannot change', v_fixed),
             hint = 'drop the group and create it anew';
     end if;
-    -- Locked before it is read: two that change different options both do.
+    -- Locked before it is read, so that concurrent changes of different options both take effect.
     select g.* into v_group from sluice.share_group as g where g.group_id = v_group.group_id for no key update;
     v_group := sluice._group_settings(v_group, options);
     update sluice.share_group as g
@@ -36,6 +36,6 @@ end;
 $$;
 
 comment on function sluice.set_group_options(text, text, jsonb) is
-    'Change the settings of a share group that are named; what is claimed already keeps its lease.';
+    'Change the given options of a share group; existing claims keep their lease.';
 revoke execute on function sluice.set_group_options(text, text, jsonb) from public;
 grant execute on function sluice.set_group_options(text, text, jsonb) to pgq_admin, sluice_admin;

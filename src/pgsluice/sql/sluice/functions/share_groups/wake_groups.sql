@@ -1,8 +1,8 @@
--- For a process that ticks, between two ticks. A claim needs no tick: it takes a snapshot of its own. So who waits for one is woken
--- as soon as there is an event, and a tick, which is a row and a batch for every consumer, is not made for that.
+-- For a ticker, between two ticks. A claim needs no tick, because it takes its own snapshot. So sessions that wait for a claim are notified as soon as there is
+-- an event, without the cost of a tick: a row, and a batch for every consumer.
 --
--- Of several that tick, the one that made the newest tick of a log looks after it until there is a newer one. So an event wakes
--- once. What is known of a log is remembered as in sluice.tick, in settings.
+-- Of several tickers, the one that made the newest tick of a log is responsible for it. So each event notifies once. The state of a log is kept in session
+-- settings, as in sluice.tick.
 create or replace function sluice.wake_groups()
 returns integer
 language plpgsql
@@ -12,13 +12,13 @@ as $$
 declare
     v_queue_id integer;
     v_setting text;
-    v_woken text[]; -- this session's last tick, and a snapshot: what it sees has woken already
+    v_woken text[]; -- this session's last tick, and a snapshot: the events that it sees have been notified
     v_is_new boolean;
     v_logs integer := 0;
-    -- A transaction could not hold the locks of thousands of logs. It keeps those of the two sequences of each of these logs,
+    -- A transaction could not hold the locks of thousands of logs. It keeps the locks of the two sequences of each of v_logs_max logs,
     v_logs_max constant integer := greatest(sluice._lock_slots() / 8, 2);
-    -- and of the tables of these. After them, a log without new events is read in a subtransaction that is rolled back, which releases
-    -- the locks on tables. What is left is for the next call, so the logs come in random order.
+    -- and those of the tables of v_kept_max logs. After these, a log without new events is read in a subtransaction that is rolled back, which releases
+    -- the table locks. The next calls process the rest, so the order of the logs is random.
     v_kept_max constant integer := greatest(sluice._lock_slots() / 8 / 25, 1);
     v_is_many constant boolean := (select count(distinct g.queue_id) from sluice.share_group as g) > v_kept_max;
     v_woken_logs integer := 0;
@@ -30,7 +30,7 @@ begin
         order by case when v_is_many then random() end
     loop
         exit when v_woken_logs = v_kept_max or v_logs = v_logs_max;
-        -- One log that fails must not stop the others. sluice.tick looks at the same tables, and names it.
+        -- An error in one log must not stop the others; sluice.tick reads the same tables and reports it.
         begin
             v_is_new := false;
             v_setting := format('sluice.woken_%s', v_queue_id);
@@ -62,6 +62,6 @@ end;
 $$;
 
 comment on function sluice.wake_groups() is
-    'Wake who waits for a claim on a log in which something is new; returns how many logs with share groups this session ticks, of thousands a part.';
+    'Notify the sessions that wait for a claim on a log with new events; returns the number of logs with share groups that this session ticks, of thousands only a part.';
 revoke execute on function sluice.wake_groups() from public;
 grant execute on function sluice.wake_groups() to pgq_admin, sluice_admin;

@@ -10,7 +10,7 @@ declare
 begin
     foreach v_stage_id in array stages
     loop
-        -- Its row first: of two who drop one stage, the second has nothing to do.
+        -- Its row first: of two sessions that drop one stage, the second has nothing to do.
         perform from sluice.stage as s where s.stage_id = v_stage_id for update skip locked;
         continue when not found;
         if to_regclass(format('sluice.stage_%s', v_stage_id)) is not null then
@@ -27,6 +27,6 @@ end;
 $$;
 
 comment on function sluice._drop_stages(bigint[]) is
-    'Drop stages, but for those in use by somebody else; returns how many.';
+    'Drop stages, except those in use by another session; returns their number.';
 revoke execute on function sluice._drop_stages(bigint[]) from public;
 grant execute on function sluice._drop_stages(bigint[]) to sluice_admin;

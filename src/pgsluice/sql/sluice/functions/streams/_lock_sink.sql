@@ -1,4 +1,4 @@
--- A sink that has a row is locked by it: names that are locked often would leave dead rows.
+-- An existing sink is locked by its row: locking names often would leave dead rows.
 create or replace function sluice._lock_sink(i_sink_id text)
 returns void
 language plpgsql
@@ -15,6 +15,6 @@ end;
 $$;
 
 comment on function sluice._lock_sink(text) is
-    'Lock a sink to the end of the transaction; waits for the transaction that has locked it.';
+    'Lock a sink until the end of the transaction; waits for a transaction that has locked it.';
 revoke execute on function sluice._lock_sink(text) from public;
 grant execute on function sluice._lock_sink(text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -1,5 +1,5 @@
--- A writer drops its stages when it commits, and at its next commit what is left of the one before. What nobody came back for is found
--- here; a writer that is slower than that is told, and writes again.
+-- A writer drops its stages when it commits, and leftovers of the previous version at its next commit. Abandoned stages are
+-- dropped here; a writer slower than that gets an error, and writes again.
 --
 -- Writes: sluice.stage, sluice.sink_commit.
 create or replace function sluice._maintain_sinks(stage_age interval default '1 day', rows_max integer default 1000)
@@ -8,7 +8,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Each is a table with its locks, held to the end of the transaction.
+    -- Each is a table with its locks, held until the end of the transaction.
     v_stages_max constant integer := 100;
     v_dropped integer;
     v_forgotten integer;
@@ -50,6 +50,6 @@ end;
 $$;
 
 comment on function sluice._maintain_sinks(interval, integer) is
-    'Drop stages of this age, and forget commits that cannot be repeated; a row for either when there were some.';
+    'Drop stages of this age, and expired commits of sinks; returns a row for each kind removed.';
 revoke execute on function sluice._maintain_sinks(interval, integer) from public;
 grant execute on function sluice._maintain_sinks(interval, integer) to sluice_admin;

@@ -1,5 +1,5 @@
--- Inside the schemas' owner's functions current_user is that owner, whose members administer everything, also where the server has
--- no role sluice_admin.
+-- In security definer functions current_user is the owner of the schemas, whose members administer everything, also on
+-- servers without the role sluice_admin.
 create or replace function sluice._require_sink_owner(sink_id text, allow_admin boolean)
 returns void
 language plpgsql
@@ -30,6 +30,6 @@ end;
 $$;
 
 comment on function sluice._require_sink_owner(text, boolean) is
-    'Raise unless the caller may write to a sink; with allow_admin administrators may, too.';
+    'Raise an error if the caller may not write to a sink; with allow_admin administrators may, too.';
 revoke execute on function sluice._require_sink_owner(text, boolean) from public;
 grant execute on function sluice._require_sink_owner(text, boolean) to sluice_admin;

@@ -1,7 +1,6 @@
--- Nobody is waited for: a task that was given up may still fill its stage, and is left to the next one who comes, at the last to
--- sluice.maintain().
+-- Never waits: an abandoned task may still fill its stage, which is left to the next call, finally to sluice.maintain().
 --
--- Security definer: as for sluice.create_stage. Only what the caller made.
+-- Security definer: as for sluice.create_stage. Only stages of the caller.
 create or replace function sluice.drop_stages(sink_id text, version bigint)
 returns integer
 language plpgsql
@@ -22,6 +21,6 @@ end;
 $$;
 
 comment on function sluice.drop_stages(text, bigint) is
-    'Drop what a sink staged for this version and for those before; returns how many stages. Those in use by somebody else stay.';
+    'Drop the stages of a sink for this version and earlier ones; returns their number. Stages in use by another session stay.';
 revoke execute on function sluice.drop_stages(text, bigint) from public;
 grant execute on function sluice.drop_stages(text, bigint) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -12,6 +12,6 @@ end;
 $$;
 
 comment on function sluice.forget_sink(text) is
-    'Forget which version of a sink was committed, for a writer that will never write again: what it wrote once it could write twice. For the sink''s owner and sluice_admin. False when none was.';
+    'Remove the committed version of a sink whose writer will never write again, as it could then write rows twice. For the sink''s owner and sluice_admin. False if there is none.';
 revoke execute on function sluice.forget_sink(text) from public;
 grant execute on function sluice.forget_sink(text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

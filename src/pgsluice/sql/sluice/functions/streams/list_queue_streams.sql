@@ -12,6 +12,6 @@ as $$
 $$;
 
 comment on function sluice.list_queue_streams() is
-    'Who reads work queues as streams, how far each has settled, and what it has claimed since; by name.';
+    'Return the streams that read work queues, by name, with their settled position and the messages claimed since.';
 revoke execute on function sluice.list_queue_streams() from public;
 grant execute on function sluice.list_queue_streams() to sluice_admin, sluice_monitor, sluice_reader;

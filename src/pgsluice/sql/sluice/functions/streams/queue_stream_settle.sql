@@ -42,6 +42,6 @@ end;
 $$;
 
 comment on function sluice.queue_stream_settle(bigint, bigint, boolean) is
-    'Archive the messages of a stream up to this micro-batch, or delete them: its reader has stored them and will not ask again. Returns how many.';
+    'Archive or delete the messages of a stream up to this micro-batch, after its reader has stored them. Returns their number.';
 revoke execute on function sluice.queue_stream_settle(bigint, bigint, boolean) from public;
 grant execute on function sluice.queue_stream_settle(bigint, bigint, boolean) to sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- By ranges of msg_id: each holds about as many where the ids of a micro-batch have no large gaps, as they have none when it is
--- claimed from the head of a queue.
+-- By ranges of msg_id: of similar size if the ids of a micro-batch have no large gaps, as when it is claimed from the head
+-- of a queue.
 create or replace function sluice.queue_stream_slices(
     stream_id bigint, from_seq bigint, to_seq bigint, slice_count integer, slice_messages_min integer, columns text[]
 )
@@ -18,7 +18,7 @@ declare
     v_low bigint;
     v_high bigint;
     v_count bigint;
-    v_columns text := sluice._message_columns_sql(columns, hides_vt => true); -- the mark is nobody else's concern
+    v_columns text := sluice._message_columns_sql(columns, hides_vt => true); -- the mark is internal
 begin
     select array_agg(b.mark order by b.seq), sum(b.messages)
     into v_marks, v_messages
@@ -33,7 +33,7 @@ begin
     using v_marks
     into v_low, v_high;
     if v_high is null then
-        return; -- somebody took them out
+        return; -- its messages were removed
     end if;
     v_count := greatest(1, least(slice_count, v_high - v_low, 1 + v_messages / slice_messages_min));
     return query
@@ -54,6 +54,6 @@ end;
 $$;
 
 comment on function sluice.queue_stream_slices(bigint, bigint, bigint, integer, integer, text[]) is
-    'Queries that together give the messages of the micro-batches of a stream after from_seq up to to_seq, each once, until these are settled.';
+    'Return queries that together read each message of the micro-batches of a stream after from_seq up to to_seq once, until these are settled.';
 revoke execute on function sluice.queue_stream_slices(bigint, bigint, bigint, integer, integer, text[]) from public;
 grant execute on function sluice.queue_stream_slices(bigint, bigint, bigint, integer, integer, text[]) to sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- A second transaction with the same sink waits here for the end of the first, and then learns whether it committed. One that was
--- thought dead and comes late finds its version there, or a later one, and adds nothing.
+-- A concurrent transaction with the same sink waits here for the end of the first, and then learns whether it committed. A
+-- stale writer finds its version or a later one, and adds nothing.
 --
 -- Security definer: the ledger counts for all roles, and none may set it back. A sink belongs to the role that first commits
 -- to it: a version of another writer would make the owner's next one look committed.
@@ -36,6 +36,6 @@ end;
 $$;
 
 comment on function sluice.sink_commit(text, bigint, jsonb, interval) is
-    'Whether this version of a sink is new, to be asked in the transaction that writes its rows; false when it or a later one was committed. It is known with its detail for the time keep, null: for ever.';
+    'True if this version of a sink is new; false if it or a later one was committed. Call it in the transaction that writes the rows. The version is kept with its detail for the time keep, null: forever.';
 revoke execute on function sluice.sink_commit(text, bigint, jsonb, interval) from public;
 grant execute on function sluice.sink_commit(text, bigint, jsonb, interval) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

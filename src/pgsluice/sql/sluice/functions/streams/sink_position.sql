@@ -1,5 +1,5 @@
--- The lock is held to the end of the transaction: of two writers of one sink who ask for its position and go on from there, the second
--- goes on from where the first ended.
+-- The lock is held until the end of the transaction: of two writers of one sink that read its position and continue from
+-- there, the second continues from the end of the first.
 create or replace function sluice.sink_position(sink_id text)
 returns table (version bigint, detail jsonb)
 language plpgsql
@@ -14,6 +14,6 @@ end;
 $$;
 
 comment on function sluice.sink_position(text) is
-    'The newest version of a sink whose rows are here, and what was noted with it; no row: none is. Other writers that ask for the same sink wait for the end of this transaction.';
+    'Return the newest committed version of a sink with its detail; no row: none. Other writers of the sink wait for the end of this transaction.';
 revoke execute on function sluice.sink_position(text) from public;
 grant execute on function sluice.sink_position(text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -1,4 +1,4 @@
--- A table lock: unlike a row lock it takes no transaction id, and this is asked for many times a second.
+-- A table lock, because a row lock would assign a transaction id, and this is called many times a second.
 --
 -- Security definer: only the owner may lock the table.
 create or replace function sluice._lock_notifier(i_waits boolean)
@@ -21,6 +21,6 @@ end;
 $$;
 
 comment on function sluice._lock_notifier(boolean) is
-    'Become the notifier that decides whether it leads, to the end of the transaction; false if another one does, at once or after the lock_timeout.';
+    'Lock the leader election of notifiers until the end of the transaction; false if another notifier holds the lock, immediately or after the lock_timeout.';
 revoke execute on function sluice._lock_notifier(boolean) from public;
 grant execute on function sluice._lock_notifier(boolean) to sluice_admin, sluice_reader;

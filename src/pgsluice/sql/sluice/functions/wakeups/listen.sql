@@ -1,5 +1,5 @@
--- Not only on the queue: without the notifier's sign of life nobody could tell a quiet queue from a notifier that died, or
--- from a connection that hears nothing.
+-- Listens on the notifier's channel too: without heartbeats, a quiet queue could not be distinguished from a stopped
+-- notifier or a broken connection.
 --
 -- Calls: sluice.notify_channel.
 create or replace function sluice.listen(queue_name text)
@@ -19,6 +19,6 @@ end;
 $$;
 
 comment on function sluice.listen(text) is
-    'From the commit on, hear when a queue has something to read, and that the notifier lives (channel sluice.notifier; with null nothing else); returns the queue''s channel.';
+    'Listen from the commit on for messages of a queue and for heartbeats of the notifier (channel sluice.notifier; with null only these); returns the queue''s channel.';
 revoke execute on function sluice.listen(text) from public;
 grant execute on function sluice.listen(text) to sluice_admin, sluice_reader, sluice_monitor;

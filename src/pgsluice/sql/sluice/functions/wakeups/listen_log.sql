@@ -1,4 +1,4 @@
--- A notification is lost when nobody listens, and so may be one of a full queue: who listens looks now and then all the same.
+-- A notification is lost if no session listens, and may be lost if the notification queue is full: listeners also poll.
 --
 -- Calls: sluice.log_channel.
 create or replace function sluice.listen_log(queue_name text)
@@ -15,6 +15,6 @@ end;
 $$;
 
 comment on function sluice.listen_log(text) is
-    'From the commit on, hear of each tick of an event log; returns the channel.';
+    'Listen from the commit on for the ticks of an event log; returns the channel.';
 revoke execute on function sluice.listen_log(text) from public;
 grant execute on function sluice.listen_log(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

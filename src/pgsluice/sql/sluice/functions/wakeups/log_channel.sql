@@ -1,4 +1,4 @@
--- By number: a channel is an identifier of at most 63 bytes, a log's name may have more.
+-- By number, because a channel is an identifier of at most 63 bytes, and a log's name may be longer.
 create or replace function sluice.log_channel(queue_name text)
 returns text
 language plpgsql
@@ -14,6 +14,6 @@ end;
 $$;
 
 comment on function sluice.log_channel(text) is
-    'The channel on which each tick of an event log is notified, with its tick_id, and without one what share groups can claim before a tick; quote it in LISTEN.';
+    'Return the channel on which each tick of an event log is notified with its tick_id, and events that share groups can claim before a tick without one; quote it in LISTEN.';
 revoke execute on function sluice.log_channel(text) from public;
 grant execute on function sluice.log_channel(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

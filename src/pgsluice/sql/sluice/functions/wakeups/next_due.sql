@@ -1,5 +1,5 @@
--- For who waits with nothing to do: what is ready was there for its last read. So it is asked for what comes after a time, that of the look
--- before that read: then nothing falls between the two.
+-- For idle consumers: messages that are ready were there for the last read. The time passed is that of the poll before that
+-- read, so that no message falls between the two.
 --
 -- Calls: pgmq.format_table_name. Reads: the queue's table.
 create or replace function sluice.next_due(queue_name text, after timestamptz default null)
@@ -27,6 +27,6 @@ end;
 $$;
 
 comment on function sluice.next_due(text, timestamptz) is
-    'When the next message of a queue becomes visible after a time (null: now), by the end of its delay or of a claim; null when there is none.';
+    'Return when the next message of a queue becomes visible after a time (null: now), because its delay ends or its claim expires; null if there is none.';
 revoke execute on function sluice.next_due(text, timestamptz) from public;
 grant execute on function sluice.next_due(text, timestamptz) to sluice_admin, sluice_reader, sluice_monitor;

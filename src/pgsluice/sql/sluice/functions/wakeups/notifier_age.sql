@@ -12,6 +12,6 @@ end;
 $$;
 
 comment on function sluice.notifier_age() is
-    'How long ago a notifier last looked; null when the last one has left, or none has looked since the server''s last crash.';
+    'Return the time since the last poll of a notifier; null if the last one resigned, or none has polled since the server''s last crash.';
 revoke execute on function sluice.notifier_age() from public;
 grant execute on function sluice.notifier_age() to sluice_admin, sluice_reader, sluice_monitor;

@@ -12,7 +12,7 @@ as $$
         and t.relname = lower('q_' || m.queue_name)::name
     join pg_attribute as a on a.attrelid = t.oid and a.attname = 'msg_id'
     left join (
-        -- An identity's, or one that belongs to the column.
+        -- Of an identity column, or owned by the column.
         pg_depend as d
         join pg_class as s on s.oid = d.objid and s.relkind = 'S'
     )
@@ -25,6 +25,6 @@ as $$
 $$;
 
 comment on function sluice.notifier_queues() is
-    'The queues that a notifier looks after, by name, and the sequence of each one''s ids (null when it has none).';
+    'Return the queues of a notifier by name, each with the sequence of its ids (null if it has none).';
 revoke execute on function sluice.notifier_queues() from public;
 grant execute on function sluice.notifier_queues() to sluice_admin, sluice_reader;

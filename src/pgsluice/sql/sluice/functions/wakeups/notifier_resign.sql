@@ -1,4 +1,5 @@
--- Under the lock of the pulse, to the end of the transaction: the next leader's first sign of life comes after this notification.
+-- Under the lock of the pulse until the end of the transaction: the first heartbeat of the next leader follows this
+-- notification.
 --
 -- Calls: sluice._lock_notifier. Writes: sluice.notifier_turn, outside of the transaction.
 create or replace function sluice.notifier_resign(notifier integer)
@@ -23,6 +24,6 @@ end;
 $$;
 
 comment on function sluice.notifier_resign(integer) is
-    'Let another notifier lead at once, and tell the listeners that this one is gone; false when it does not lead.';
+    'Resign so that another notifier leads immediately, and notify the listeners; false if this one does not lead.';
 revoke execute on function sluice.notifier_resign(integer) from public;
 grant execute on function sluice.notifier_resign(integer) to sluice_admin, sluice_reader;

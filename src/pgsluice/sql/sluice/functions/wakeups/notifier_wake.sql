@@ -5,7 +5,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Where PostgreSQL begins to warn. When the queue of notifications is full, no session that notifies can commit.
+    -- The level at which PostgreSQL warns. If the notification queue is full, no session that notifies can commit.
     v_usage_max constant double precision := 0.5;
     v_channels text[];
 begin
@@ -22,6 +22,6 @@ end;
 $$;
 
 comment on function sluice.notifier_wake(text[], boolean) is
-    'At the commit wake the listeners of these queues, and with heartbeat tell all that the notifier lives; returns how many channels were notified, 0 while the server''s queue of notifications is half full.';
+    'Notify the listeners of these queues at the commit, and with heartbeat send a heartbeat to all; returns the number of channels notified, 0 while the server''s notification queue is half full.';
 revoke execute on function sluice.notifier_wake(text[], boolean) from public;
 grant execute on function sluice.notifier_wake(text[], boolean) to sluice_admin, sluice_reader;

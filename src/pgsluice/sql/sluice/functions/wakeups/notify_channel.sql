@@ -17,6 +17,6 @@ end;
 $$;
 
 comment on function sluice.notify_channel(text) is
-    'The channel on which the notifier says that a queue has something to read; sluice.listen listens to it.';
+    'Return the channel on which the notifier announces readable messages of a queue; sluice.listen listens to it.';
 revoke execute on function sluice.notify_channel(text) from public;
 grant execute on function sluice.notify_channel(text) to sluice_admin, sluice_reader, sluice_monitor;

@@ -1,4 +1,5 @@
--- The whole way, through the server's queue of notifications: that the server answers does not tell whether notifications arrive.
+-- Tests the whole way through the server's notification queue: a response of the server does not prove that notifications
+-- arrive.
 --
 -- Calls: sluice.notifier_age.
 create or replace function sluice.ping_listener(out channel text, out notifier_age interval)
@@ -18,6 +19,6 @@ end;
 $$;
 
 comment on function sluice.ping_listener() is
-    'From the commit on, hear the signs of life of notifiers and tickers; and notify this session itself, on the channel that is returned with the age of the last notifier''s look.';
+    'Listen from the commit on for heartbeats of notifiers and tickers, and notify this session itself on the returned channel; also returns the time since the last poll of a notifier.';
 revoke execute on function sluice.ping_listener() from public;
 grant execute on function sluice.ping_listener() to sluice_admin, sluice_reader, sluice_monitor;

@@ -10,6 +10,6 @@ end;
 $$;
 
 comment on function sluice.unlisten(text) is
-    'From the commit on, no longer hear of a queue.';
+    'Stop listening for a queue from the commit on.';
 revoke execute on function sluice.unlisten(text) from public;
 grant execute on function sluice.unlisten(text) to sluice_admin, sluice_reader, sluice_monitor;

@@ -1,4 +1,4 @@
--- Of a log that was dropped nothing is heard any more: no reason to fail whoever cleans up after it.
+-- A dropped log sends no notifications, so it is not an error.
 --
 -- Calls: sluice.log_channel.
 create or replace function sluice.unlisten_log(queue_name text)
@@ -14,6 +14,6 @@ end;
 $$;
 
 comment on function sluice.unlisten_log(text) is
-    'From the commit on, no longer hear of an event log''s ticks; nothing when there is no such log.';
+    'Stop listening for the ticks of an event log from the commit on; does nothing if the log does not exist.';
 revoke execute on function sluice.unlisten_log(text) from public;
 grant execute on function sluice.unlisten_log(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

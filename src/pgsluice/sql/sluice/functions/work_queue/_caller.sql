@@ -1,4 +1,4 @@
--- Inside a security definer function current_user is its owner. A role that was set is in the setting of that name.
+-- In a security definer function current_user is its owner. A role set with SET ROLE is in the setting role.
 create or replace function sluice._caller()
 returns name
 language sql
@@ -9,6 +9,6 @@ as $$
 $$;
 
 comment on function sluice._caller() is
-    'Whose rights the session has outside of functions that run with their owner''s.';
+    'Return the role whose rights the session has outside of security definer functions.';
 revoke execute on function sluice._caller() from public;
 grant execute on function sluice._caller() to pgq_admin, sluice_admin;

@@ -8,6 +8,6 @@ as $$
 $$;
 
 comment on function sluice._caller_id() is
-    'The role whose rights the session has outside of security definer functions.';
+    'Return the oid of the role whose rights the session has outside of security definer functions.';
 revoke execute on function sluice._caller_id() from public;
 grant execute on function sluice._caller_id() to sluice_admin;

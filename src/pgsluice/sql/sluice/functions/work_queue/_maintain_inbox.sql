@@ -1,4 +1,4 @@
--- Locked rows are skipped: they are being removed, or done anew, by somebody else. So any number may run at once.
+-- Locked rows are skipped, because another session removes or updates them. So any number of calls run concurrently.
 --
 -- Writes: sluice.inbox.
 create or replace function sluice._maintain_inbox(keys_max integer default 10000)
@@ -18,7 +18,7 @@ begin
         limit keys_max
         for update skip locked
     )
-    -- By an array of places, which are locked and so stay: joined, their number unknown to the planner, it would read the table.
+    -- By an array of ctids, which are locked and so stay valid: a join with an unknown number would scan the table.
     delete from sluice.inbox as i
     where i.ctid = any (array(select expired.place from expired));
     get diagnostics v_removed = row_count;
@@ -34,6 +34,6 @@ end;
 $$;
 
 comment on function sluice._maintain_inbox(integer) is
-    'Remove keys of handlers whose time is over, oldest first, at most keys_max; one row for all handlers when there were some.';
+    'Remove expired idempotency keys of handlers, oldest first, at most keys_max; returns one row for all handlers if any were removed.';
 revoke execute on function sluice._maintain_inbox(integer) from public;
 grant execute on function sluice._maintain_inbox(integer) to sluice_admin;

@@ -4,7 +4,7 @@ language sql
 immutable
 set search_path = pg_catalog, pg_temp
 as $$
-    -- As text, JSON arrives as it is written, and no client needs to know the type.
+    -- As text, JSON arrives unchanged, and no client needs to know the type.
     select string_agg(
         case
             when k.name = 'vt' and hides_vt then 'null::timestamptz as vt'
@@ -17,6 +17,6 @@ as $$
 $$;
 
 comment on function sluice._message_columns_sql(text[], boolean) is
-    'Columns of messages as a select list, in types that clients know; the table is called m.';
+    'Return the select list of message columns, in types that clients know; the table alias is m.';
 revoke execute on function sluice._message_columns_sql(text[], boolean) from public;
 grant execute on function sluice._message_columns_sql(text[], boolean) to sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- A key that a role has used tells another role that its own message or work is done. So the other role has to be one that may act as
--- the first, or the other way round. Entries of roles that were dropped, and those made before entries had a role, count for all.
+-- A key recorded by one role would tell another role that its own message or work is done. So one of the two roles must be
+-- able to act as the other. Entries of dropped roles, and those from before entries had a role, count for all roles.
 create or replace function sluice._require_sender(owner regrole, what text)
 returns void
 language plpgsql
@@ -28,6 +28,6 @@ end;
 $$;
 
 comment on function sluice._require_sender(regrole, text) is
-    'Raise if a key was used by a role that has nothing to do with the caller.';
+    'Raise an error if a key was used by a role unrelated to the caller.';
 revoke execute on function sluice._require_sender(regrole, text) from public;
 grant execute on function sluice._require_sender(regrole, text) to sluice_admin;

@@ -6,7 +6,7 @@ as $$
 declare
     v_archived integer;
 begin
-    -- read_ct is the fence: whoever claimed the message since has a higher one, and goes on working on it.
+    -- read_ct is the fencing token: a later claim has a higher one, and keeps the message.
     execute format(
         'with moved as (
             delete from pgmq.%I
@@ -26,7 +26,7 @@ end;
 $$;
 
 comment on function sluice.archive(text, bigint, integer) is
-    'Move a claimed message into the archive; false when the claim (msg_id with its read_ct) is no longer current.';
+    'Move a claimed message to the archive; false if the claim (msg_id with its read_ct) is stale.';
 revoke execute on function sluice.archive(text, bigint, integer) from public;
 grant execute on function sluice.archive(text, bigint, integer) to sluice_admin, sluice_reader;
 
@@ -57,6 +57,6 @@ end;
 $$;
 
 comment on function sluice.archive(text, bigint[], integer[]) is
-    'Move claimed messages into the archive; says of each claim, in their order: done, stale (claimed again since) or gone (not in the queue).';
+    'Move claimed messages to the archive; returns for each claim, in order: done, stale (claimed again since) or gone (not in the queue).';
 revoke execute on function sluice.archive(text, bigint[], integer[]) from public;
 grant execute on function sluice.archive(text, bigint[], integer[]) to sluice_admin, sluice_reader;

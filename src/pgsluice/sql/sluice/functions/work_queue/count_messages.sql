@@ -26,6 +26,6 @@ end;
 $$;
 
 comment on function sluice.count_messages(text, text, jsonb, jsonb, timestamptz, timestamptz) is
-    'How many messages of a queue (relation queue) or its archive (archive) a filter matches. Time: enqueued_at or archived_at.';
+    'Return the number of messages of a queue (relation queue) or its archive (archive) that match a filter. Time: enqueued_at or archived_at.';
 revoke execute on function sluice.count_messages(text, text, jsonb, jsonb, timestamptz, timestamptz) from public;
 grant execute on function sluice.count_messages(text, text, jsonb, jsonb, timestamptz, timestamptz) to sluice_admin, sluice_reader;

@@ -6,7 +6,7 @@ as $$
 declare
     v_deleted integer;
 begin
-    -- read_ct is the fence: whoever claimed the message since has a higher one, and goes on working on it.
+    -- read_ct is the fencing token: a later claim has a higher one, and keeps the message.
     execute format(
         'delete from pgmq.%I where msg_id = $1 and read_ct = $2',
         pgmq.format_table_name(queue_name, 'q')
@@ -18,7 +18,7 @@ end;
 $$;
 
 comment on function sluice.delete(text, bigint, integer) is
-    'Delete a claimed message for good; false when the claim (msg_id with its read_ct) is no longer current.';
+    'Delete a claimed message permanently; false if the claim (msg_id with its read_ct) is stale.';
 revoke execute on function sluice.delete(text, bigint, integer) from public;
 grant execute on function sluice.delete(text, bigint, integer) to sluice_admin, sluice_reader;
 
@@ -41,6 +41,6 @@ end;
 $$;
 
 comment on function sluice.delete(text, bigint[], integer[]) is
-    'Delete claimed messages for good; says of each claim, in their order: done, stale (claimed again since) or gone (not in the queue).';
+    'Delete claimed messages permanently; returns for each claim, in order: done, stale (claimed again since) or gone (not in the queue).';
 revoke execute on function sluice.delete(text, bigint[], integer[]) from public;
 grant execute on function sluice.delete(text, bigint[], integer[]) to sluice_admin, sluice_reader;

@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- One statement, one snapshot: a message that is being moved is found where it was or where it goes.
+    -- One statement, one snapshot: a message being moved is found at its source or its destination.
     return query execute format(
         'select %s from pgmq.%I as m where m.msg_id = any ($1)
          union all
@@ -21,6 +21,6 @@ end;
 $$;
 
 comment on function sluice.get_messages(text, bigint[]) is
-    'Messages by msg_id, wherever they are, lowest first: state says visible, in flight, delayed, archived or dead; claims nothing.';
+    'Return messages by msg_id from queue, archive and dead letters, lowest first, without reading them; state is visible, in flight, delayed, archived or dead.';
 revoke execute on function sluice.get_messages(text, bigint[]) from public;
 grant execute on function sluice.get_messages(text, bigint[]) to sluice_admin, sluice_reader;

@@ -9,6 +9,6 @@ as $$
 $$;
 
 comment on function sluice.peek(text, integer, bigint) is
-    'The first messages of a queue as they are, visible or not, lowest msg_id first; claims nothing.';
+    'Return the first messages of a queue, visible or not, lowest msg_id first, without reading them.';
 revoke execute on function sluice.peek(text, integer, bigint) from public;
 grant execute on function sluice.peek(text, integer, bigint) to sluice_admin, sluice_reader;

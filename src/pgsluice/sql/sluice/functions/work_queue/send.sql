@@ -1,4 +1,4 @@
--- As send_batch.sql does it, and for the reasons given there, in fewer steps.
+-- Like send_batch.sql, which has the reasons, in fewer steps.
 --
 -- Calls: pgmq.send, sluice._deduplication, sluice._validate_deduplication_keys, sluice._take_deduplication_key,
 -- sluice._note_deduplication_id. Writes: the queue's table.
@@ -36,7 +36,7 @@ end;
 $$;
 
 comment on function sluice.send(text, jsonb, text, jsonb, timestamptz) is
-    'Append one message, visible from the given time on, unless its key is known; returns the msg_id it was first sent with.';
+    'Append one message, visible from the given time on, unless it is a duplicate by its key; returns the msg_id of the first send.';
 revoke execute on function sluice.send(text, jsonb, text, jsonb, timestamptz) from public;
 grant execute on function sluice.send(text, jsonb, text, jsonb, timestamptz) to sluice_admin, sluice_writer;
 
@@ -51,6 +51,6 @@ as $$
 $$;
 
 comment on function sluice.send(text, jsonb, text, jsonb, integer) is
-    'Append one message, visible after delay seconds, unless its key is known; returns the msg_id it was first sent with.';
+    'Append one message, visible after delay seconds, unless it is a duplicate by its key; returns the msg_id of the first send.';
 revoke execute on function sluice.send(text, jsonb, text, jsonb, integer) from public;
 grant execute on function sluice.send(text, jsonb, text, jsonb, integer) to sluice_admin, sluice_writer;

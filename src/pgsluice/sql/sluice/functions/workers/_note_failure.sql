@@ -1,5 +1,5 @@
--- Called by maintenance, in the transaction of the attempt. A failure that repeats is written once in ten seconds: a log that cannot be
--- ticked fails a hundred times a second. Nothing here may make an attempt fail: a row that another session writes is left to it.
+-- Called by maintenance, in the transaction of the step. A repeated failure is written once in ten seconds: a log that
+-- cannot be ticked fails a hundred times a second. It never makes a step fail: a row that another session writes is skipped.
 create or replace function sluice._note_failure(i_task text, i_queue_name text, i_group_name text, i_error text)
 returns void
 language plpgsql

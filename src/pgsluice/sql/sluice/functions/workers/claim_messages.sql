@@ -1,4 +1,4 @@
--- What QueueSource calls for every claim: without limits it costs one look at a small table more than pgmq.read.
+-- Called by QueueSource for every claim: without limits it costs one lookup in a small table more than pgmq.read.
 create or replace function sluice.claim_messages(queue_name text, vt integer, qty integer, worker text default null)
 returns setof pgmq.message_record
 language plpgsql
@@ -19,6 +19,6 @@ end;
 $$;
 
 comment on function sluice.claim_messages(text, integer, integer, text) is
-    'Claim up to qty visible messages, lowest msg_id first, and hide them for vt seconds, as far as the limits of the queue allow and in the order that they give; worker says who claims, and changes nothing.';
+    'Claim up to qty visible messages, lowest msg_id first, and hide them for vt seconds, within the limits of the queue and in their order; worker names the claimer and has no effect.';
 revoke execute on function sluice.claim_messages(text, integer, integer, text) from public;
 grant execute on function sluice.claim_messages(text, integer, integer, text) to sluice_admin, sluice_reader;

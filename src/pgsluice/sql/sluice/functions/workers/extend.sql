@@ -1,4 +1,4 @@
--- A claim whose time is over can still be extended while nobody else has claimed the message: nothing was delivered twice.
+-- An expired claim can still be extended until the message is claimed again: it was not delivered twice.
 create or replace function sluice.extend(queue_name text, msg_id bigint, read_ct integer, vt integer)
 returns boolean
 language plpgsql
@@ -7,7 +7,7 @@ as $$
 declare
     v_extended integer;
 begin
-    -- read_ct is the fence: whoever claimed the message since has a higher one, and its own timeout.
+    -- read_ct is the fencing token: a later claim has a higher one, and its own timeout.
     execute format(
         'update pgmq.%I set vt = $1 where msg_id = $2 and read_ct = $3',
         pgmq.format_table_name(queue_name, 'q')
@@ -19,7 +19,7 @@ end;
 $$;
 
 comment on function sluice.extend(text, bigint, integer, integer) is
-    'Hide a claimed message for vt seconds from now; false when the claim (msg_id with its read_ct) is no longer current.';
+    'Hide a claimed message for vt seconds from now; false if the claim (msg_id with its read_ct) is stale.';
 revoke execute on function sluice.extend(text, bigint, integer, integer) from public;
 grant execute on function sluice.extend(text, bigint, integer, integer) to sluice_admin, sluice_reader;
 
@@ -43,6 +43,6 @@ end;
 $$;
 
 comment on function sluice.extend(text, bigint[], integer[], integer) is
-    'Hide claimed messages for vt seconds from now; says of each claim, in their order: done, stale (claimed again since) or gone (not in the queue).';
+    'Hide claimed messages for vt seconds from now; returns for each claim, in order: done, stale (claimed again since) or gone (not in the queue).';
 revoke execute on function sluice.extend(text, bigint[], integer[], integer) from public;
 grant execute on function sluice.extend(text, bigint[], integer[], integer) to sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- A log may have the empty name; these tasks always concern a log.
+-- A log may have an empty name; these tasks always belong to a log.
 create or replace function sluice.list_failures()
 returns table (
     task text, queue_name text, group_name text, failed_since timestamptz, failed_at timestamptz, error text
@@ -16,6 +16,6 @@ as $$
 $$;
 
 comment on function sluice.list_failures() is
-    'List the maintenance that failed at its last attempt: the task, the queue or log, the share group, since when, and the error.';
+    'List maintenance steps whose last run failed: the task, the queue or log, the share group, the time of the first failure, and the error.';
 revoke execute on function sluice.list_failures() from public;
 grant execute on function sluice.list_failures() to pgq_admin, sluice_admin;

@@ -8,8 +8,8 @@ as $$
 declare
     v_rejected integer;
 begin
-    -- In one statement: a message is in the queue or among the dead letters, never in both and never in neither.
-    -- read_ct is the fence: whoever claimed the message since has a higher one and keeps it.
+    -- One statement, so that a message is always either in the queue or in the dead-letter table. read_ct is the fencing
+    -- token: a later claim has a higher one and keeps the message.
     execute format(
         'with dead as (
             delete from pgmq.%I
@@ -21,7 +21,7 @@ begin
             attempts, first_failed_at, worker
         )
         select $3, dead.msg_id, dead.read_ct, dead.enqueued_at, dead.last_read_at, dead.message, dead.headers, $4, $5,
-            -- With this one, if it is not among them; null where nothing is noted.
+            -- Includes this attempt if it is not recorded; null without a record.
             noted.attempts + (noted.read_ct <> dead.read_ct or noted.state = ''handed back'')::integer,
             noted.first_failed_at, noted.worker
         from dead
@@ -38,6 +38,6 @@ end;
 $$;
 
 comment on function sluice.reject(text, bigint, integer, text, text) is
-    'Move a claimed message to the dead letters; false when the claim (msg_id with its read_ct) is no longer current.';
+    'Dead-letter a claimed message; false if the claim (msg_id with its read_ct) is stale.';
 revoke execute on function sluice.reject(text, bigint, integer, text, text) from public;
 grant execute on function sluice.reject(text, bigint, integer, text, text) to sluice_admin, sluice_reader;

@@ -6,8 +6,8 @@ as $$
 declare
     v_released integer;
 begin
-    -- read_ct is the fence: whoever claimed the message since has a higher one, and keeps it hidden. Without last_read_at it
-    -- waits and is with nobody, in difference to one that is in flight: limits count those.
+    -- read_ct is the fencing token: a later claim has a higher one, and keeps the message hidden. Without last_read_at the
+    -- message is not in flight, so limits do not count it.
     execute format(
         'update pgmq.%I
          set vt = $1, last_read_at = case when $4 > 0 then null else last_read_at end
@@ -21,7 +21,7 @@ end;
 $$;
 
 comment on function sluice.release(text, bigint, integer, integer) is
-    'Give a claimed message back, visible after delay seconds; false when the claim (msg_id with its read_ct) is no longer current.';
+    'Release a claimed message, visible after delay seconds; false if the claim (msg_id with its read_ct) is stale.';
 revoke execute on function sluice.release(text, bigint, integer, integer) from public;
 grant execute on function sluice.release(text, bigint, integer, integer) to sluice_admin, sluice_reader;
 
@@ -47,6 +47,6 @@ end;
 $$;
 
 comment on function sluice.release(text, bigint[], integer[], integer) is
-    'Give claimed messages back, visible after delay seconds; says of each claim, in their order: done, stale (claimed again since) or gone (not in the queue).';
+    'Release claimed messages, visible after delay seconds; returns for each claim, in order: done, stale (claimed again since) or gone (not in the queue).';
 revoke execute on function sluice.release(text, bigint[], integer[], integer) from public;
 grant execute on function sluice.release(text, bigint[], integer[], integer) to sluice_admin, sluice_reader;
